@@ -299,7 +299,7 @@ class Endpoint:
 
     @property
     def holds(self) -> bool:
-        """Whether short calls and replies wait for `send_held`, because a `Batcher` joins several in one Send.
+        """Whether a `Batcher` is set: short calls and replies then wait for `send_held`, to be joined in one Send.
 
         The owner then calls `send_held` at the end of each iteration of the event loop.
         """
@@ -308,7 +308,7 @@ class Endpoint:
     def send_held(self) -> None:
         """Sends the short messages that wait to be joined, as far as credits allow, then a due grant of credits.
 
-        No effect unless `holds`.
+        No effect if `holds` is False: without a `Batcher` no message waits to be joined.
         """
         session = self._session
         if session.batcher is None:

@@ -40,9 +40,9 @@ class Returned(NamedTuple):
 class Exposure:
     """The memory of one call that is registered, so that the responder can read arguments and write results.
 
-    `regions` are registered, and `chunks` name them in `segments` segments. `inline` is the payload of the call's
-    message. `targets` is the memory for the results of the Write chunks, `reply_view` that for a long reply. `end` or
-    `abandon` ends the registrations.
+    `regions` are the registrations. `chunks` are the call's chunk lists, which name this memory; `segments` is the
+    number of their segments. `inline` is the payload of the call's message. `targets` is the memory for the results of
+    the Write chunks, `reply_view` that for a long reply. `end` or `abandon` ends the registrations.
     """
 
     __slots__ = ("_pd", "_segment_octets_max", "chunks", "inline", "regions", "reply_view", "segments", "targets")
@@ -178,8 +178,9 @@ class Exposure:
     def abandon(self) -> None:
         """Ends the exposure for a call that was given up: further RDMA Writes of the responder do not reach the memory.
 
-        Such Writes, and the invalidation by the late reply, do not end the connection, unless the provider has to end
-        the handles at once (`ProtectionDomain.abandon`).
+        The handles stay valid for such Writes, which are discarded, and for an invalidation by the late reply. A
+        provider that cannot keep them ends them at once (`ProtectionDomain.abandon`): their use then ends the
+        connection.
 
         Raises:
             LocalProtocolError: the provider cannot end the exposure of a region.

@@ -53,7 +53,7 @@ class ExtensionMessage(NamedTuple):
         header_type: the header type.
         xid: the XID.
         flags: the extension's flags.
-        answers: whether the receiver chose the XID, if the version tells.
+        answers: whether the receiver chose the XID, as a flag in the header states.
         body: the octets after the prefix of the header.
         arrived: for a message in several pieces of memory, the pieces and its length with the header; `body` is then
             the part in the first piece.
@@ -94,7 +94,7 @@ class PropertyRow(NamedTuple):
         value: this side's encoded value; None to omit it.
         decode: decodes the peer's value; DecodeError refuses the property.
         shown: formats a decoded value for people.
-        receive_octets: derives the receive buffer size of a peer that does not state it, or None.
+        receive_octets: derives from the decoded value the receive size that a peer does not state; None: no function.
     """
 
     number: int
@@ -136,8 +136,8 @@ class Extension:
         properties: the transport properties.
         errors: the error codes.
         on_ready: called when the connection is open and the peer's properties are known.
-        on_error: called with errors about messages of the extension whose answer no `ExtensionLink.ask` awaits.
-        on_closed: called when the connection has ended; it releases the memory of `ExtensionLink.state`.
+        on_error: called with the peer's error about a message of the extension, unless an `ExtensionLink.ask` takes it.
+        on_closed: called when the connection has ended, to release what the extension keeps in `ExtensionLink.state`.
         receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
             extension of a connection has it.
         reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
@@ -157,10 +157,7 @@ class Extension:
 
 
 class ExtensionHost(Protocol):
-    """The object that holds the extensions of one connection, as `ExtensionLink` uses it.
-
-    `requester` and `responder` are None at an end without that half.
-    """
+    """The extensions of one connection, as `ExtensionLink` uses them; `requester` or `responder` is None if absent."""
 
     session: Session
     outbox: Outbox
@@ -188,7 +185,7 @@ class ExtensionHost(Protocol):
         """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error of the version about the message with this XID; `refusal` is the reason."""
+        """Sends the protocol version's error message about the peer's message `xid`; `refusal` is the reason."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -298,8 +295,8 @@ class ExtensionLink:
     ) -> int:
         """Sends a message as soon as credits allow, after waiting replies and errors, but before waiting calls.
 
-        The extension's `headers` must permit `header_type` and `flags`; an `xid` of None takes a new one. Returns the
-        XID.
+        The extension's `headers` must permit `header_type` and `flags`; an `xid` of None takes a new one. `answer`:
+        whether the peer chose `xid`. Returns the XID.
 
         Raises:
             LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
@@ -407,9 +404,10 @@ class ExtensionLink:
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """Hands the peer's call with XID `xid` to the responder, as if it had arrived in a message of the version.
+        """Hands the peer's call with XID `xid` to the responder, as if it had arrived without an extension.
 
-        An end that takes no calls answers with the error of an unknown header type.
+        `chunks`: the memory that the peer exposes. `items`: the bulk items that came with the call; None for an
+        ordinary call. An end that takes no calls answers with the error of an unknown header type.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
@@ -425,6 +423,8 @@ class ExtensionLink:
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """Passes the reply to a call of this side to the requester; returns False if no call waits for the reply.
 
+        `results`: the bulk items that came with the reply; None for an ordinary reply.
+
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
         """
@@ -439,7 +439,7 @@ class ExtensionLink:
         """Sends a message of the extension about a fault of the peer; no effect if the connection is not open.
 
         The connection ends instead if the peer leaves too many such messages unread. `header_type`: one of the
-        extension's. `body`: the octets after the version's header. `answer`: whether the peer chose the XID, `xid`.
+        extension's. `body`: the octets after the version's header. `answer`: whether the peer chose `xid` (a flag).
         """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
@@ -466,7 +466,7 @@ class ExtensionLink:
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
-        """Refuses the peer's call with XID `xid` before its delivery with an error of the version.
+        """Refuses the peer's call with XID `xid`, before its delivery, by the protocol version's error message.
 
         Args:
             xid: the transaction identifier.

@@ -51,8 +51,9 @@ class HandshakeState(enum.Enum):
     """Client: the server is authenticated, and has not accepted the client yet."""
     AUTHENTICATED = "authenticated"
     UNAUTHENTICATED = "unauthenticated"
-    """Finished, by the policies of both sides."""
+    """Finished without authentication, as the policies of both sides allow."""
     FAILED = "failed"
+    """One side has refused the other."""
 
 
 class HandshakeInput(enum.Enum):

@@ -18,9 +18,10 @@ _OPTIONAL: Final = 'HostAuthentication(policy="optional")'
 
 
 class HostCause(enum.Enum):
-    """The reason for which one host refuses the other; REFUSED if the peer has refused."""
+    """The reason for which one host refuses the other, in words in `REFUSALS`; REFUSED if the peer has refused."""
 
     ABSENT = "absent"
+    """The peer takes no part in host authentication, which is required here."""
     REFUSED = "refused"
     NO_CERTIFICATE = "no certificate"
     EXPIRED = "expired"
@@ -31,16 +32,19 @@ class HostCause(enum.Enum):
     WRONG_NAME = "wrong name"
     VERSION = "version"
     OTHER_USE = "other use"
+    """The handshake was begun for another protocol."""
     NOT_TLS = "not TLS"
     HANDSHAKE = "handshake"
     UNEXPECTED = "unexpected"
+    """A value of host authentication that may not arrive at this point."""
     TOO_LONG = "too long"
+    """The peer has sent more values or octets of host authentication than the limits allow."""
 
 
 class HostRefusal(NamedTuple):
-    """The row of a `HostCause`: `alert` is the TLS alert description for the peer (RFC 8446 section 6).
+    """What is said of one `HostCause`, the reason for which this side refuses the peer's host; see `REFUSALS`.
 
-    `words` states the fault, `remedy` the way to correct it.
+    `alert`: the TLS alert description for the peer (RFC 8446 section 6). `words`: the fault. `remedy`: its correction.
     """
 
     alert: int

@@ -123,8 +123,8 @@ class Introduction:
     def on_established(self) -> None:
         """Begins the introduction after the queue pair has connected.
 
-        A client sends its first message, now or after its pause; a server awaits it. Without a version that has
-        properties, the connection opens.
+        A client sends its first message, at once or after the `settle_s` seconds of the constructor; a server awaits
+        it. Without a version that has properties, the connection opens.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:
@@ -264,8 +264,9 @@ class Introduction:
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
         """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
-        Invalid properties are refused. `message`: the message with the properties. `invalidated`: the handle that the
-        message's Send invalidated, or None. Returns True; False, to discard the message, if a handle was invalidated.
+        Answers invalid properties by an error message. `message`: the message with the properties. `invalidated`: the
+        handle that the message's Send invalidated, or None. Returns False, to discard the message unread, if a handle
+        was invalidated; True otherwise.
         """
         if invalidated is not None:
             return False
@@ -319,7 +320,7 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts, in the statistics, a message that only grants credits.
+        """Counts, in the statistics, a message that only grants credits, also one that is discarded.
 
         Returns True; False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
         """
@@ -327,7 +328,7 @@ class Introduction:
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a message's piece in the statistics; a client then grants the credits that the longest reply takes.
+        """Counts a message's piece in the statistics; a client then grants credits for all pieces of the longest reply.
 
         Returns True; False if the piece's Send invalidated a handle (`invalidated`, else None), which is an error.
         """
@@ -341,7 +342,7 @@ class Introduction:
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Finds the time of the next `on_time`: the end of the client's pause or of the time for host authentication.
+        """Finds the time of the next `on_time`: of a client's delayed first message, or the end of host authentication.
 
         `now_s`: the present time in seconds, from which a new deadline counts. Returns the time on the same clock; None
         without a deadline.
@@ -354,7 +355,8 @@ class Introduction:
     def on_time(self, now_s: float) -> None:
         """Handles a deadline that has expired at `now_s`.
 
-        A client sends its first message after its pause. Host authentication that takes too long ends the connection.
+        A client sends its first message, which it has delayed by `settle_s` (see the constructor). Host authentication
+        that takes too long ends the connection.
         """
         if self._due_s is None or now_s < self._due_s:
             return

@@ -154,11 +154,12 @@ class Inbound:
 class Outgoing:
     """A message to be sent; its owner sets `chunks` and `long` when it decides how the message travels.
 
-    `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
-    invalidate, in versions whose header names one; else None. `group` has the messages in which an extension carries a
-    call or reply (`Transmission`), else None. `sending`: the memory of the message's data is in use until its Send has
-    completed. `invalidates` is the peer's handle that the Send may invalidate, or None. `ready` is the payload of a
-    message that needs no preparation, else None: a gather list, or octets that the outbox joins with the header.
+    `answers_call`: the message returns the credit of the peer's call. `long`: a chunk has the whole RPC message, and
+    nothing follows the header. `ends`: in a call, the handle that the reply may invalidate; None if the header names
+    none. `group` has the messages in which an extension carries a call or reply (`Transmission`), else None. `sending`:
+    the memory of the message's data is in use until its Send has completed. `invalidates` is the peer's handle that the
+    Send may invalidate, or None. `ready` is the payload of a message that needs no preparation, else None: a gather
+    list, or octets that the outbox joins with the header.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
@@ -207,7 +208,7 @@ class OutgoingProperties(Outgoing):
 
 
 class OutgoingExtension(Outgoing):
-    """A message of an extension with its `header_type`, `flags` and `body`; `answer`: the peer chose the XID."""
+    """A message of an extension: `header_type`, `flags`, and as `ready` the body; `answer`: the peer chose the XID."""
 
     __slots__ = ("answer", "flags", "header_type", "ready")
 

@@ -60,15 +60,15 @@ class MessageWindow:
     """Implements `Window` for version 2, where each message takes a credit.
 
     The upper half of a credit word is the most credits that the peer can have at once, the lower half the number newly
-    granted. Messages that only grant credits take none: each side keeps a spare receive for one. The next one therefore
-    waits until the peer has used a credit that only the previous one can have granted. `_unproven` is the number of
-    messages that must arrive before this is certain; 0: it is.
+    granted. A message that only grants credits takes none: each side keeps a spare receive for one such message. The
+    next such message therefore waits until the peer has used a credit of the previous one, which has then arrived.
+    `_unproven` is the number of messages that the peer must send before that is certain; 0: it is certain.
 
     Calls of this side: at most `requested` are to be unanswered at once; `allowed` is the number that the peer was seen
     to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance` messages. The
     peer may send `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is
-    the most that `reserve` adds at any time. `low`: the peer may have half of the credits that it should have, or
-    fewer.
+    the most messages that `reserve` adds to these at any time. `low`: the peer may have at most half of the credits
+    that it should have, so `refresh_due` may be True.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """
@@ -134,7 +134,8 @@ class MessageWindow:
     def admit(self, message: Outgoing) -> int:
         """Spends a credit for a message, counts a call or reply, and grants the credits that the peer should have.
 
-        An error grants no credits: `low` becomes True instead. Returns the credit word for the message's header.
+        The credit word of an error grants none: `low` becomes True, so that a grant may follow. Returns the credit word
+        for the message's header.
         """
         kind = message.kind
         if kind is _CALL:
@@ -157,9 +158,9 @@ class MessageWindow:
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Spends one credit for a message with several calls, or several replies, and counts all of them.
 
-        This side keeps the credits that separate messages would have taken, and the peer grants fewer later. Until then
-        they look like credits for calls, so `allowed` is fixed at its present value. `first`: one of the calls or
-        replies. `count`: the number of calls or replies. Returns the credit word for the message's header.
+        This side keeps the credits that separate messages would have taken, until the peer grants fewer. As `allowed`
+        is learnt from the number of credits, which is now too large, it stays at its present value. `first`: one of the
+        calls or replies. `count`: their number. Returns the credit word for the message's header.
         """
         self._learns = False
         if first.kind is _CALL:
@@ -229,8 +230,8 @@ class MessageWindow:
     def may_owe(self, sends: int) -> bool:
         """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.
 
-        The bound is twice the most credits that this side had at any time (at most UNREAD_SENDS_MAX count), with a
-        margin, since completions may be late.
+        The bound is twice the most credits that this side had at any time, or twice UNREAD_SENDS_MAX if that is less,
+        with a margin, since completions may be late.
         """
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
@@ -241,9 +242,10 @@ class MessageWindow:
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent now; False while the attribute `low` is False.
+        """Whether a message that only grants credits should be sent now: the peer has no credits, or soon has none.
 
-        The peer has a receive for one such message until it has used a credit of the previous one.
+        False until the peer has used a credit of the previous such message, as it has a receive for one at a time.
+        False while the attribute `low` is False.
         """
         return not self._unproven and self._refreshable
 
@@ -266,12 +268,11 @@ class MessageWindow:
         return self._upper_half | self._give()
 
     def _count(self, kind: Kind) -> None:
-        """Updates `allowed`, the number of calls that the peer takes, by the balance after a received message.
+        """Raises `allowed`, the number of calls that the peer takes, if this side has credits for more calls than that.
 
-        `allowed` rises to the number that the balance proves, at most to `requested`.
-
-        `kind`: the kind of the message. `unanswered` and `in_flight` do not yet include the call or reply in the
-        message; those of a continued message are included after its last piece.
+        The credits are those left (`balance`) after a received message and those of calls in flight, less those that
+        replies will take; `allowed` rises at most to `requested`. `kind`: the kind of the message. `unanswered` and
+        `in_flight` do not yet include the call or reply in the message, or in a continued message up to its last piece.
         """
         if kind is _GRANT:
             uncounted = self._arriving

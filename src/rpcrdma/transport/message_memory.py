@@ -76,7 +76,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts `octets` of a call until `release`; returns False, and counts none, beyond one of the two bounds."""
+        """Counts `octets` of a call; returns False, and counts none, beyond the connection's or `room`'s bound."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -111,7 +111,7 @@ class MessageMemory:
         return True
 
     def release_group(self) -> None:
-        """Stops counting all octets that `hold_group` has counted: the extension has joined or dropped the messages."""
+        """Stops counting the octets of every earlier `hold_group`: the extension has joined or dropped the messages."""
         group, self._group = self._group, 0
         if group:
             self.release(group)

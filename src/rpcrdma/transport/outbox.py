@@ -154,8 +154,8 @@ class Outbox:
     def refuse(self, error: OutgoingError) -> None:
         """Sends an error as soon as credits allow; ends the connection instead if the peer does not read its messages.
 
-        That is so if too many Sends lack a completion (`backlog`) or, for an error that refuses no call,
-        UNSENT_REFUSALS_MAX errors wait. The credit of the call bounds the errors that refuse calls.
+        The peer does not read if too many Sends lack a completion (`backlog`), or if UNSENT_REFUSALS_MAX errors wait.
+        The second limit does not apply to the refusal of a call: the credits for calls bound these.
         """
         if self.may_report(None if error.answers_call else Kind.ERROR):
             self._session.statistics.errors_sent += 1
@@ -165,7 +165,7 @@ class Outbox:
         """Returns whether a further message about a fault may be sent or wait; if not, ends the connection.
 
         It may not if too many Sends lack a completion (`backlog`), or UNSENT_REFUSALS_MAX messages of `kind` wait.
-        `kind`: the kind of the message; None for a message with another bound.
+        `kind`: the kind of the message; None for the refusal of a call: the credits for calls bound these.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -255,7 +255,7 @@ class Outbox:
 
     @property
     def backlog(self) -> bool:
-        """Whether more Sends lack a completion than a peer that reads its messages can leave (`Window.may_owe`)."""
+        """Whether more Sends lack a completion than with a peer that reads its messages (see `Window.may_owe`)."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 

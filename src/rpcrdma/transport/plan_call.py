@@ -80,10 +80,11 @@ class PlanLimits(NamedTuple):
     """The limits by which a requester plans its calls, in octets; see `TransportConfig` for fields of the same names.
 
     `send_octets` and `receive_octets` are the largest messages. Calls of up to `call_octets_max` and replies of up to
-    `reply_octets_max`, headers included, travel in messages although RDMA could move their items; these are the sizes
-    of the largest messages, unless the version continues messages. `segments_max` is the most segments that the peer
-    takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no
-    Reply chunk up to `reply_continued_octets_max`, headers included.
+    `reply_octets_max`, headers included, travel without chunks although RDMA could move their items; in a version that
+    cannot continue a message in further Sends, these are `send_octets` and `receive_octets`. `segments_max` is the most
+    segments that the peer takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without
+    such items needs no Reply chunk up to `reply_continued_octets_max`, headers included, if this exceeds
+    `reply_octets_max`.
     """
 
     send_octets: int
@@ -197,8 +198,9 @@ def plan_far_call(
 ) -> CallPlan:
     """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
 
-    `plan`: the plan of `plan_call` without regard to the distance; `reduced` to `result_items` are what it was made of.
-    `far_limits`: the limits with regard to the distance. `balance`: the messages that credits allow at present.
+    `plan`: the plan of `plan_call` without regard to the distance. `reduced` to `result_items`: the same sizes, in
+    octets, as given to `plan_call`. `far_limits`: the limits with regard to the distance. `balance`: the messages that
+    credits allow at present.
     """
     better = plan_call(reduced, items, results, result_items, far_limits)
     if better.long:

@@ -33,15 +33,16 @@ class ReplyForm(enum.Enum):
     LONG = "long"
     """Into the Reply chunk."""
     REFUSED = "refused"
-    """No place is large enough."""
+    """No place is large enough: an error to the requester takes the place of the reply."""
 
 
 class ReplyPlan(NamedTuple):
     """The way in which one reply travels, as decided by `plan_reply`.
 
     `form` is the place of the reply's payload stream. `placed`: for each offered Write chunk the index of the bulk item
-    in it, or None for an unused or empty chunk; () stands for no chunk. If the reply fits nowhere, `refusal` has the
-    resource that is too small and the required size, and `reason` says the same in words; else None and "".
+    in it, or None for an unused or empty chunk; () stands for no chunk. If the reply fits nowhere, `form` is REFUSED,
+    `refusal` has the resource that is too small and the required size, and `reason` says the same in words; else these
+    two are None and "".
     """
 
     form: ReplyForm
@@ -68,8 +69,8 @@ def plan_reply(
 ) -> ReplyPlan:
     """Decides which bulk items of a reply go into the call's Write chunks, and where the rest goes.
 
-    Returns the plan: the item of each Write chunk, and inline or Reply chunk; with a `refusal` if the reply fits
-    nowhere.
+    Returns the plan: the item of each Write chunk, and INLINE (one message, or several if one is too small for the
+    reply) or LONG (Reply chunk); with a `refusal` if the reply fits nowhere.
 
     Args:
         reduced: octets of the reply without its bulk items.

@@ -103,7 +103,7 @@ _LEVELS = tuple(ReverseSupport)
 
 
 class _Level(NamedTuple):
-    """The codec of a `ReverseSupport`, as a uint32: the number of its level, counted from 0 for the lowest."""
+    """The codec of a `ReverseSupport` as a uint32: 0 for NONE, 1 for INLINE, 2 for GENERAL."""
 
     def encode(self, value: ReverseSupport) -> bytes:
         return _WORD.pack(_LEVELS.index(value))
@@ -168,7 +168,7 @@ def encode_properties(values: Properties, rows: Mapping[int, Property]) -> Prope
 
 
 def encode_host_authentication(proof: bytes) -> PropertySet:
-    """Encodes `proof`, the content of a further HOSTAUTH property, as a set of this one property."""
+    """Encodes `proof`, a value of host authentication after the first one, as a set of the HOSTAUTH property alone."""
     return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
 
 

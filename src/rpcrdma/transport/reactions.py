@@ -43,8 +43,8 @@ class CallForm(NamedTuple):
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
         """Returns `plan_limits` with the restrictions of this form.
 
-        No Read chunks for single arguments if `one_chunk`, no Write chunks if `without_writes`, and segments of at most
-        `segment_octets` unless that is 0.
+        With `one_chunk` no argument has a Read chunk of its own: a Position-Zero Read chunk has a call that is too long
+        for inline. With `without_writes` there are no Write chunks. Segments have at most `segment_octets` unless 0.
         """
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
@@ -102,10 +102,10 @@ def form_after(
 
 
 def has_fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
-    """Returns whether a call refused for its number of chunks or segments cannot be sent with an acceptable number.
+    """Returns whether it is useless to send a call again that was refused for its number of chunks or segments.
 
-    True if the call already has its fewest, or its fewest segments are more than the peer takes; False also for other
-    causes of a refusal. `refusal`: the reason of the refusal. `chunks`: the chunks of the call. `segment_octets`: the
+    True if the call already has the fewest of the refused kind, or has more segments than `refusal.limit` even with the
+    largest ones; False for other causes. `refusal`: the reason. `chunks`: the chunks of the call. `segment_octets`: the
     largest segment, in octets, that the peer takes.
     """
     cause = refusal.cause

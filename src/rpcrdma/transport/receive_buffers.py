@@ -23,7 +23,8 @@ class ReceiveBuffers:
 
     The owner calls `replace` after every AHEAD (8) messages, and `take` for messages that were not delivered as
     `bytes`. Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message,
-    `arrived` has its buffer and its length; the owner calls `close` before the next message if `arrived` is not None.
+    `arrived` has its buffer and its length; if `arrived` is not None, the owner calls the method `close` of this object
+    before the next message, which frees that buffer.
     """
 
     __slots__ = ("_qp", "arrived", "pool", "posted")
@@ -49,7 +50,7 @@ class ReceiveBuffers:
         self._qp.post_receives(count, self.pool)
 
     def replace(self) -> None:
-        """Posts AHEAD (8) receives, in place of those that received messages have used."""
+        """Posts AHEAD (8) receives; to be called after every 8 received messages, each of which has used up one."""
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
@@ -93,10 +94,10 @@ class ReceiveBuffers:
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """Returns the first piece of a message of a scattered kind, and sets `arrived`; copies another message.
+        """Returns the first piece of a message of a scattered kind, or a copy of another message.
 
-        The scattered kinds are the (version, header type) in `pool.scattered`. `buffer`: the memory of the message in
-        several pieces, which a copied message returns to the pool. `length`: the octets of the message.
+        The scattered kinds are the (version, header type) in `pool.scattered`: for these, `self.arrived` is set. After
+        a copy `buffer`, the memory of the message in pieces, is given back to the pool. `length`: that of the message.
         """
         first = buffer.parts[0]
         if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:

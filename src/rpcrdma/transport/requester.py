@@ -69,12 +69,12 @@ class Requester:
     def start(self, call: Call) -> None:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless the call is abandoned.
 
-        Buffers in the call's attributes `payload` and `into` must not change until then.
+        Buffers in the call's attributes `payload` and `into` must not change until that event or the end of `abandon`.
 
         Raises:
-            LocalProtocolError: the XID is in use; a reverse call precedes `allow`, or the client takes none. Or the
-                call cannot be sent (but `CallFailed` if it waits): a buffer is unfit, the header too small, a chunk not
-                permitted.
+            LocalProtocolError: the XID is in use; or calls of this server are not permitted (see `allow`); or there is
+                a credit for the call, but its memory cannot be registered, its header cannot hold the chunks, or it
+                needs chunks where none are permitted. If the call waits for credit, `CallFailed` reports these later.
             TransportClosed: the connection has ended.
             MemoryError: the system has no memory for the results.
         """
@@ -144,9 +144,9 @@ class Requester:
     def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and marks it as sent; the outbox calls it when there is a credit.
 
-        Returns the payload: a gather list, or octets that are joined with a header without chunks; never None. Raises
-        LocalProtocolError: memory cannot be registered, the header cannot hold the chunks, or the call needs chunks in
-        a direction without them.
+        Returns the payload: a gather list, or octets that the outbox is to join with a header without chunks; never
+        None, unlike other `Preparer`s. Raises LocalProtocolError: memory cannot be registered, the header cannot hold
+        the chunks, or the call needs chunks in a direction without them.
         """
         payload = message.payload
         assert payload is not None
@@ -458,9 +458,10 @@ class Requester:
         reply_view: memoryview | None,
         results: CarriedResults | None,
     ) -> None:
-        """Opens reply `message` with chunks, or to a call with chunks or a carrier; reports it, or the call as failed.
+        """Takes a reply's stream and bulk items from chunks or an extension; reports the reply, or its call as failed.
 
-        `exposure`: the call's memory. `reply_view`: its Reply chunk. `results`: bulk items that an extension carried.
+        `message`: the reply. `exposure`: the call's memory. `reply_view`: that of its Reply chunk. `results`: the bulk
+        items that came in an extension's messages. Each of these three is None if there is no such memory or item.
         """
         session = self._session
         statistics = session.statistics

@@ -145,7 +145,7 @@ class Responder:
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
-        """Queues a call with Read chunks until there is memory for them; refuses the call if they are unfit.
+        """Queues a call until there is memory for its Read chunks; refuses it if they are too large or misplaced.
 
         `inline`: the octets of the call's reduced stream; None if a Position-Zero Read chunk has the stream.
         """
@@ -176,7 +176,7 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses as `on_unreadable`, but at a client: returns False if headers do not tell calls (version 1)."""
+        """Acts as `on_unreadable`, at a client; but in version 1, whose headers do not mark calls, returns False."""
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
@@ -184,7 +184,7 @@ class Responder:
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call's Read chunks into one buffer, each chunk at a multiple of four octets.
 
-        Refuses a call for which there will be no memory. Returns False if no memory is free at present: the call waits.
+        Returns False if the call waits for free memory; True if not, also if it is refused as there will be no memory.
         """
         session = self._session
         held = incoming.held_octets
@@ -268,7 +268,7 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply besides bulk `items` (octets of each), unless an extension carries it."""
+        """Returns the most octets of a reply without bulk `items` (octets of each) if no extension carried the call."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
@@ -276,8 +276,8 @@ class Responder:
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
-        After the connection's end it only releases the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call; errors of another cause end the connection.
+        After the connection's end it only frees the call's memory. Returns whether the payload's buffers are in use
+        until `ReplySent`. Raises LocalProtocolError for an answered call; another exception aborts the connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -341,7 +341,7 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The octets, with header, of the longest reply continued despite a Reply chunk, and of any; 0: none is."""
+        """The arguments `cheap_octets` and `continued_octets_max` of `plan_reply`; (0, 0): no reply is continued."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -454,7 +454,7 @@ class Responder:
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
         """Drops incomplete calls after the connection has ended; reported calls keep their memory until their answer.
 
-        `waited`: the unsent messages; replies among them are reported by `ReplySent` if `reply` has returned True.
+        `waited`: the unsent messages; `ReplySent` frees the buffers of each reply for which `reply` has returned True.
         """
         for message in waited:
             if isinstance(message, IncomingCall) and message.plan is not None:

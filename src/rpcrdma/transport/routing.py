@@ -88,9 +88,9 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 
 
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
-    """Returns an endpoint's functions for messages received in one state, indexed by `Kind`.
+    """Returns the functions of `halves`, the parts of an endpoint, for messages received in one state, by `Kind`.
 
-    None in place of a function means that messages of this kind are discarded.
+    The list is indexed by `Kind`. None in place of a function means that messages of this kind are discarded.
     """
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

@@ -166,13 +166,11 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: Buffer) -> Header:
-    """Decodes the version 2 header that starts `data`.
-
-    Only an RDMA2_MSG may be followed by a payload. The meaning of flags is not checked.
+    """Decodes the version 2 header at the start of `data`; does not check the meaning of its flags.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.
-        DecodeError: the octets are no version 2 header.
+        DecodeError: the octets are no version 2 header, or octets follow the header of an RDMA2_NOMSG or RDMA2_ERROR.
     """
     reader = Reader(data)
     xid, version, credits_, header_type, flags = reader.take(PREFIX, "header prefix")

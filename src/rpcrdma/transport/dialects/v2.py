@@ -118,10 +118,10 @@ class _Head(NamedTuple):
     answers: bool
 
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
-        """Returns the `Inbound` of a faulty message: UNREADABLE, to be refused; of a reply a REPLY that fails its call.
+        """Returns the `Inbound` of a faulty message: UNREADABLE, to be refused; for a reply REPLY, to fail its call.
 
-        `cause`: the reason. `limit`: the number of chunks or segments that this side takes; 0 for causes that are not
-        about these. A REPLY has neither.
+        UNREADABLE has a refusal with `cause`, the reason, and `limit`, the number of chunks or segments that this side
+        takes (0 for other causes). A REPLY has no refusal: it fails its call as a long reply without a Reply chunk.
         """
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
@@ -319,7 +319,8 @@ class Version2:
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
         """Decodes an RDMA2_CONNPROP, with a property set or a part of one, whose start is `head`.
 
-        Returns a message with the properties; `Kind.PIECE` for a part; UNREADABLE if the properties are invalid.
+        Returns a message with the properties, after the last part those of all parts; `Kind.PIECE` for earlier parts;
+        UNREADABLE if the properties are invalid, or if a part exceeds a bound or interrupts another message.
         """
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
@@ -380,10 +381,7 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: _Head) -> Inbound | None:
-        """Drops the message with this `head` if it is a piece of an interrupted message; returns its `Inbound`.
-
-        Returns None if the message is no such piece.
-        """
+        """Drops a piece with this `head` of an interrupted message: returns its `Inbound`; None for another message."""
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
@@ -392,8 +390,8 @@ class Version2:
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
         """Gives up a faulty message, further pieces of it, and an unfinished message that it interrupts.
 
-        Returns `head.refused(cause, limit)`; its `broken` is the XID of the call whose unfinished reply the message
-        interrupts, or None.
+        `limit`: the number of chunks or segments that this side takes, 0 for other causes. Returns an `Inbound` as
+        `head.refused` does; its `broken` is the XID of the call whose unfinished reply the message interrupts, or None.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
@@ -409,9 +407,9 @@ class Version2:
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Returns the `Inbound` of a piece after a `step` other than WHOLE: a refusal for FOREIGN or TOO_LONG.
+        """Returns the `Inbound` of a message for the assembly's `step`: `Kind.PIECE` for a KEPT or DROPPED piece.
 
-        For KEPT and DROPPED it is a `Kind.PIECE`.
+        A message that interrupts another (FOREIGN) or exceeds a bound (TOO_LONG) is faulty: see `_Head.refused`.
         """
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
