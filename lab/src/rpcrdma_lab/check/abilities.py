@@ -22,7 +22,7 @@ _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
 class FileState(NamedTuple):
-    """The file that the checks read: its path in the export, its size, and its last change (ns since 1970)."""
+    """The file that the checks read: path, as `NfsFilesystem` takes it, size, and last change (ns since 1970)."""
 
     path: str
     size_octets: int
@@ -51,8 +51,8 @@ class Abilities:
         """Adds to `given` and `met` a server's protocol versions, and the abilities that its answers announce.
 
         `versions` has the outcomes of the trial conversations by protocol version, "1" or "2", as `spoken_versions`
-        returns them. The versions are added to `met`; sizes, and needs of the round-trip extension, have names that
-        begin with the version, as "2.send_octets" in `given` and "2.requests" in `met`.
+        returns them. `met` gets the versions and, of each, the supported parts of the round-trip extension, such as
+        "2.requests", which checks need; `given` gets sizes, such as "2.send_octets".
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):

@@ -161,7 +161,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """Returns a list of one step, which expects a Terminate with one of `codes` (0xLTCC), as `terminates` describes."""
+    """Returns a list of one step, which expects a match of `terminates(*codes, **how)`; codes are 0xLTCC."""
     return [hear(*terminates(*codes, **how))]
 
 

@@ -66,7 +66,7 @@ def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) ->
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
-    """Returns the sections of statements with these identifiers, such as "RFC 8166 4.5.2", in order and each once.
+    """Returns the sections of statements with these identifiers, as "RFC 8166 4.5.2", in their order and each once.
 
     Raises:
         KeyError: an identifier is not in the ledger's extract, `STATEMENTS`.
@@ -112,9 +112,10 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps; adds "aside" to the last one if it expects the reply to a NULL call after the judged answer.
+    """Returns the steps; gives the last one the key "aside" if it expects the reply to a NULL call at the end.
 
-    Such a call only shows that the connection continues; "aside" is the description of the call.
+    Such a call only shows that the connection continues after the tested answer: with "aside", a description of the
+    call, its failure makes a check inconclusive (docs/send.md).
     """
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:

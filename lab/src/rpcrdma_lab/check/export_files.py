@@ -133,7 +133,7 @@ async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
 
     Raises:
         RpcRdmaError: a call or the connection failed.
-        OSError: the server refuses a call.
+        OSError: the server refuses a call, or the file exists already (`FileExistsError`).
     """
     async with await filesystem.open(path, "xb"):
         pass

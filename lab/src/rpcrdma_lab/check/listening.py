@@ -50,6 +50,7 @@ class TrialOptions:
     behind: tuple[str, int] | None = None
     """Host and port of a server over TCP that answers the calls; None answers them without results."""
     risky: bool = False
+    """Whether checks run that are known to stop a client."""
     capture: PacketCapture | None = None
     """Records the connections over TCP; None records nothing."""
     provider: Provider | None = None

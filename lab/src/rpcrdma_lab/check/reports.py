@@ -110,8 +110,8 @@ def _checks(count: int) -> str:
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     """Yields a report of `as_json` as lines of text: counts, notes, and each check that does not conform.
 
-    Checks that were not run (NOT_SEEN) are counted by cause. With `details`, its messages follow each check that does
-    not conform, and all tested statements with their checks follow at the end.
+    Checks that were not run (NOT_SEEN) are counted by cause. With `details`, the messages of each check that does not
+    conform are below that check, and all tested statements with their checks are at the end.
     """
     total = len(report["checks"])
     versions = report["versions"]
@@ -146,10 +146,10 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a line with the broken statement and its text after a failure, or else with all tested statements.
+    """Yields one line: the broken statement and its text if a check failed, else identifiers of the tested statements.
 
-    `row` is a check in a report of `as_json`, with "verdict", "statements" and "sections". Yields nothing if a failure
-    breaks no statement.
+    Statements are requirements of specifications. `row` is a check in a report of `as_json`, with "verdict",
+    "statements" and "sections". Yields nothing if a failure breaks no statement.
     """
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])

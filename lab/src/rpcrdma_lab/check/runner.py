@@ -163,7 +163,8 @@ async def recalled_delegations(
 async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
     """Makes the server drop delegations of earlier conversations, so that files can be removed; ignores OSError.
 
-    `given` has values for the conversation, `xid` is its first XID, and `version` the protocol version.
+    `given` has values to which the scripted messages refer by name, `xid` is the first XID of the calls, and `version`
+    the RPC-over-RDMA version, "1" or "2".
     """
     with contextlib.suppress(OSError):
         await run_conversation(release(version), target, {**given, "xid": xid & 0xFFFFFFFF})
@@ -176,8 +177,8 @@ class Witness:
 
     Args:
         target: the server.
-        version: the protocol version, "1" or "2".
-        given: values for conversations by name, with "program" and "program_version".
+        version: the RPC-over-RDMA version, "1" or "2".
+        given: values to which the messages refer by name, with "program" and "program_version".
         first_xid: the XID of the first call; later calls have the following XIDs.
     """
 
@@ -203,8 +204,8 @@ class Witness:
     async def turn(self) -> bool:
         """Waits for the reply to the outstanding call, and makes the next call.
 
-        Connects and makes the first call before if there is no connection. Returns whether the right reply has arrived;
-        if not, the connection is closed.
+        If there is no connection, first connects and makes a call. Returns whether the right reply has arrived; if not,
+        the connection is closed.
         """
         try:
             if self._live is None:
@@ -231,7 +232,7 @@ class Witness:
     async def fate(self) -> str:
         """Returns a description of what happened to the connection after a check; may wait 10 s for a restart.
 
-        Returns "" if calls are still answered, or if an answer breaks a rule of frames, which its own check reports.
+        Returns "" if calls are still answered, or if iWARP frames of an answer break a rule: other checks report this.
         Sets `gone` of this object if the server answers no connection any more.
         """
         # The first reply may be older than the mistake.
@@ -421,8 +422,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 
 def _file_status(rpc: Mapping[str, Any]) -> str | None:
-    """Returns the name of the NFS error, such as "ACCES", in an accepted reply if it is about a file; None otherwise.
+    """Returns the name of an NFS error that concerns a file or its file system, such as "ACCES" or "NOSPC".
 
-    `rpc` has the fields of the reply, as `read_rpc` returns them.
+    Returns None for another status, and unless the reply is an accepted one. `rpc` has the fields of the reply, as
+    `read_rpc` returns them.
     """
     return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

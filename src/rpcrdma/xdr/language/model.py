@@ -111,7 +111,8 @@ class FixedArray:
 class VariableArray:
     """The type of arrays of at most `limit` elements.
 
-    `paired`: each element of the result belongs to the element of the arguments with the same index (`pragma pairs`).
+    `paired`: the array is one of the two of a `pragma pairs`, which are in the arguments and in the result of a call;
+    their elements with the same index belong together.
     """
 
     element: Type
@@ -167,9 +168,9 @@ Type: TypeAlias = (
 
 
 def strip(kind: Type) -> Type:
-    """Returns `kind` without typedefs: the type that an `AliasRef` stands for, or `kind` itself if it is none.
+    """Returns the type behind a typedef (`AliasRef`), or typedef of a typedef; returns any other type as it is.
 
-    Typedefs of its elements stay.
+    Typedefs of elements stay.
     """
     while isinstance(kind, AliasRef):
         kind = kind.type

@@ -54,13 +54,14 @@ class Preprocessed:
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
-        """Returns an error or warning about `text` with its place in the original file, and that file's name and text.
+        """Returns an error or warning with its place in the original file, and that file's name and text.
 
-        If the file's text is unknown, or a macro produced the place, the text in the result is the line of `text`,
-        after empty lines. If `remark.first` is set, the result's hint names the original line of `remark.first`.
+        If the file's text is unknown, or a macro produced the place, the preprocessed line stands for the file's text,
+        after as many empty lines as give it the original number. The hint of a remark with `first`, the place of an
+        earlier declaration, names the original line of that place.
 
         Args:
-            remark: the error or warning.
+            remark: the error or warning about `text`, the preprocessed definition.
             source_of: returns the text of a file by its name; None if unknown.
         """
         origin = self.origin(remark.place)

@@ -170,7 +170,7 @@ class Resolver:
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
         """Returns the type of the bare word `string`: a string with the default limit; notes a deviation from RFC 4506.
 
-        Without a default limit, and for `opaque`, adds an error and returns another type.
+        Without a default limit, and for `opaque`, adds an error and returns the type `unsigned int`.
         """
         remedy = f"typedef {name} text<N>;"
         if name == "opaque" or self.default_limit is None:
@@ -433,10 +433,10 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
-        """Returns the length or the limit of a declaration; adds an error if it is not from 0 to 2^32 - 1.
+        """Returns the size in a declaration, its length or limit; adds an error if it is not from 0 to 2^32 - 1.
 
-        Without either it is 0 if a pragma for `key` (structure or union and member, or typedef and "") sets the limit,
-        else the default limit, else 0 with an error.
+        For a declaration without a size returns 0 if there is a limit pragma for `key`, which sets the limit later;
+        else the default limit, else 0 with an error. `key` is (structure or union, member) or (typedef, "").
         """
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)

@@ -29,7 +29,8 @@ TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax
 class Symbols:
     """All names and pragmas of a specification, and the errors and deviations found so far.
 
-    Creating the object collects the names and pragmas, and evaluates the constants.
+    Creating the object collects the names and pragmas, and evaluates the constants. `deviations` are remarks on
+    malformed constructs whose meaning is clear.
 
     Args:
         specification: the syntax tree.
@@ -82,7 +83,7 @@ class Symbols:
     def declare(self, name: syntax.Identifier) -> bool:
         """Registers a global name, and returns True; returns False and adds an error if the name is defined already.
 
-        A reserved word adds an error, and is registered.
+        A reserved word adds an error as well, and is registered like other names.
         """
         self.check_word(name)
         first = self._places.get(name.name)
@@ -100,8 +101,8 @@ class Symbols:
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
         """Returns the names and values of an enumeration's members, in order.
 
-        The first call for the enumeration `owner` makes the names global (RFC 4506 section 6.4), and adds an error for
-        each value that is no signed 32-bit integer and each name that is defined already; these names are left out.
+        The first call for the enumeration `owner` makes the names global (RFC 4506 section 6.4). It adds an error for
+        each value that is no signed 32-bit integer, and leaves out, with an error, names that are defined already.
         """
         known = self._enumerations.get(owner)
         if known is not None:
@@ -130,7 +131,7 @@ class Symbols:
         """Returns the number that a literal or the name of a constant stands for.
 
         For an unknown name it adds an error and returns a number below -2^64, different each time; see `is_defined`.
-        For a constant that is defined by itself it adds an error and returns 1.
+        For a constant that is defined by itself, directly or through others, it adds an error and returns 1.
         """
         if isinstance(value, syntax.Number):
             return value.value
@@ -145,11 +146,11 @@ class Symbols:
 
     @staticmethod
     def is_defined(value: int) -> bool:
-        """Returns whether a number from `evaluate` is that of a literal or of a known name."""
+        """Returns False for a number below -2^64, with which `evaluate` marks an unknown name, and True for others."""
         return value >= _UNDEFINED
 
     def exceeds(self, value: int, low: int, high: int) -> bool:
-        """Returns whether a number from `evaluate` is below `low` or above `high`; False for an unknown name's."""
+        """Returns whether a number from `evaluate` is outside `low` to `high`; False if it marks an unknown name."""
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
@@ -218,7 +219,7 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and adds a deviation; returns others as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`; others as they are.
 
         A typedef is turned round only if KNOWN is in `types` and NEW is not declared.
 
@@ -271,7 +272,7 @@ def _names_itself(declaration: syntax.Declaration) -> bool:
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
-    """Returns the name that a typedef defines; None for void, another item, or `typedef T P;` with P predefined."""
+    """Returns the new name of a typedef; None for other definitions, void, and `typedef T P;` with P in PREDEFINED."""
     if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
         return None
     declaration = item.declaration

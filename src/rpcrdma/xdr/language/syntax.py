@@ -147,8 +147,8 @@ class Form(enum.Enum):
 class Declaration:
     """A declaration of a member, an arm, a discriminant or a typedef (RFC 4506 sections 4.9 to 4.13, 4.16 and 4.19).
 
-    Opaque data and strings have the builtin types "opaque" and "string", and `void` has both as type and as name. The
-    `size` of a variable form without a limit is None.
+    Opaque data and strings have the builtin types "opaque" and "string"; `void` has the type and the name "void".
+    `size` is None for a variable form without a limit, and for forms without a size.
     """
 
     form: Form
@@ -255,7 +255,8 @@ class LimitPragma:
 class BoundPragma:
     """`pragma bound type.member arguments.member;`: a member of the arguments bounds a member of the result.
 
-    The bound counts elements or octets, as for a limit; with `octets` it counts octets of the encoded elements.
+    The bound counts elements or, of opaque data and strings, octets. If `octets` is True, it counts the octets that an
+    array's elements have when encoded.
     """
 
     target: Target

@@ -193,7 +193,7 @@ class ValueWriter:
 
 
 def _end_of_brackets(expression: str, opening: int) -> int:
-    """Returns the index behind the bracket that closes the bracket at the index `opening` of an expression."""
+    """Returns the index behind the bracket that closes the bracket at index `opening`; AssertionError without one."""
     depth = 0
     for index in range(opening, len(expression)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(expression[index], 0)

@@ -82,11 +82,11 @@ def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
 
 
 def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, Any]:
-    """Returns the pattern of a successful COMPOUND, to whose parts later steps refer as {"given": "NAME.PART"}.
+    """Returns the pattern of a successful COMPOUND reply, of which later steps name parts: {"given": "`name`.PART"}.
 
-    `plus` is added to the XID of the check's first call. `parts` are the parts of its results after the count of
-    operations, as [NAME, KIND] each; KIND is the length in octets, "opaque" or "words" (see `parts_of`). `wanted` has
-    octets (docs/send.md), by name, that some parts must have.
+    `plus` is added to the XID of the check's first call. `parts` divide the results after status, tag and count of
+    operations, as [PART, KIND] each; KIND is the length in octets, "opaque" or "words" (see `parts_of`). `wanted` has,
+    by the name PART, octets (docs/send.md) that parts must have.
     """
     answer = _answer(plus, result_status=0)
     answer["message"]["parts"] = wanted

@@ -58,7 +58,7 @@ def _placed(count: int, *segments: dict[str, Any]) -> list[Step]:
 
 
 def _into_chunk(count: int, room: int) -> Check:
-    """Returns a check with a READ of `count` octets into a Write chunk of `room` octets."""
+    """Returns a check that a READ writes `count` octets, and no padding, to a Write chunk of `room` octets."""
     return check(
         f"v1.read.{count}-into-{room}",
         f"READ writes {count} octets to a Write chunk of {room}, and no padding",

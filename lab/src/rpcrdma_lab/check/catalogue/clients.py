@@ -81,8 +81,8 @@ def _until(
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
     """Returns the pattern of a well-formed inline call (RDMA_MSG) of one of these RPC procedures; none stands for any.
 
-    `other_list` has patterns of the header's chunk lists `reads`, `writes` and `reply`, as `reads=[]` for a call
-    without a Read list. Lists that are not in it may have any content.
+    `other_list` has patterns of chunk lists (`reads`, `writes`, `reply`) that have no data of these procedures, as
+    `reads=[]` for a call without a Read list. Lists that are not in it may have any content.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}

@@ -39,7 +39,7 @@ def _together(messages: int) -> Step:
 
 
 def _answer_to(index: int, more: int) -> Step:
-    """Returns a step that answers call `index` (from 0) of the last `_together` step, and grants `more` credits."""
+    """Returns a step that answers call `index` (from 0) of the last `_together` step, and adds `more` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"give": more}}}
 
 

@@ -73,20 +73,24 @@ class _Client(ABC):
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of RDMA_ERROR with one of the error `codes`, for the default XID of `called`."""
+        """Returns the pattern of RDMA_ERROR, with one of `codes`, as answer to a step of `called` with default XID."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect an answer to each of `times` reverse calls; the client's own calls must go on.
+        """Returns steps that expect an answer to each of `times` reverse calls, and answer the client's own calls.
 
-        Each answer must match one of the patterns `answers`.
+        Each answer must match one of the patterns `answers`. In version 1 the steps also permit silence, or the end of
+        the connection, in place of an answer, and expect a further call of the client.
         """
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """Returns steps that expect silence or a match of `answers`, answer the client's call, and expect another."""
+        """Returns steps that expect silence or a match of `answers`, answer the client's call, and await its next one.
+
+        The connection may end instead. In version 2 silence may stand for the next call.
+        """
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
@@ -198,8 +202,8 @@ def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chun
 def _as_many_as_granted(client: _First) -> Check:
     """Returns a check that a client answers as many reverse calls at once as its reply to a first one grants.
 
-    The client's own call is answered behind the reverse calls. Clients that do not reply to the first one are not
-    judged.
+    The client's own call is answered after the reverse calls are sent. Clients that do not reply to the first one, or
+    grant more than 64, are not judged. `client` makes the steps.
     """
 
     def granting(**credit: int) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _properties(
 
 
 class _Checks:
-    """Makes the checks of clients with the round-trip extension, which share its patterns and steps."""
+    """Makes the checks of clients with the round-trip extension (draft-dnoveck-nfsv4-rpcrdma-rtrext-01)."""
 
     def __init__(self) -> None:
         self.client = Version2Client(_RECEIVE_OCTETS)
@@ -153,8 +153,8 @@ class _Checks:
     def directed(self, *, extra: int = 0) -> Step:
         """Returns a step that answers calls until a Transmit Request with a READ, which stays unanswered.
 
-        Its directions permit the data in segments of receive buffers, with a least length of at most 2048 octets. It
-        announces at least `extra` further receives for the response.
+        The request permits the READ's data in segments of the client's receive buffers, from a length of at most 2048
+        octets on, and announces at least `extra` further receives for the response.
         """
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
@@ -165,10 +165,11 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """Returns a step that sends a Transmit Response to a READ, with its data in a segment of the client's buffer.
+        """Returns a step that answers a READ by a Transmit Response, whose data is in a segment of a receive buffer.
 
-        Each of `items` states a data item's place: "position", "length", "type", "offset" and segment "numbers".
-        `message` replaces usual fields of the message; its "header" replaces fields of the header.
+        Each of `items` states the place of data, as `placed` returns it: "position" and "length" in octets, "type" (of
+        `round_trip_codes`), and "offset" in the segments with the "numbers". `message` replaces usual fields of the
+        message; its "header" replaces fields of the header.
         """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
@@ -178,9 +179,9 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the item of a response's header for a READ's data in segment 0 of the client's receive buffers.
+        """Returns the entry in a Transmit Response's header for READ data in segment 0 of the client's receive buffers.
 
-        `item` replaces fields of it.
+        `item` replaces fields of the entry.
         """
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
@@ -197,7 +198,7 @@ class _Checks:
 
         `fault` is the report's code, `number` that of the transmission in its response, from 0 on, and `xid` the XID, a
         number or reference of docs/send.md (None: that of the message named "call"). The client may also disconnect
-        after the report. A Report Error with other fields is noted only.
+        after the report. A Report Error with other fields counts as another reading of the draft, not as a failure.
         """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}

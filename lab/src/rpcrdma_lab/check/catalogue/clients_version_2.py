@@ -39,12 +39,18 @@ _CONTINUED: dict[str, Any] = {"type": 0, "flags": 2}
 
 
 class Version2Client:
-    """Makes patterns, steps and checks for clients of version 2; a message of a client has at most `octets` octets."""
+    """Makes patterns, steps and checks for clients of version 2.
+
+    Args:
+        octets: the most octets of a client's message.
+    """
 
     one_call: Mapping[str, Any] = {"give": 1}
     """Header fields that grant credits for one call."""
     no_more: Mapping[str, Any] = {"give": 0}
+    """Header fields that grant no credits."""
     continued = _CONTINUED
+    """The header pattern of a call that further messages continue."""
 
     def __init__(self, octets: int = _THRESHOLD) -> None:
         self._octets = octets
@@ -54,7 +60,10 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """Returns patterns of calls with at most `most` segments in all chunks; `again`: with the last call's XID."""
+        """Returns patterns (docs/send.md) of inline, Long and continued calls with at most `most` segments.
+
+        The segments of all chunks count. With `again`, the calls must have the last call's XID.
+        """
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
@@ -76,18 +85,18 @@ class Version2Client:
 
     @property
     def with_few_segments(self) -> Step:
-        """The step that answers calls of at most 4 segments until a READ has a Write chunk, which stays unanswered.
+        """The step that answers calls until a READ with a Write chunk; that READ stays unanswered.
 
-        More segments fail the check.
+        A call with more than 4 segments in all its chunks fails the check.
         """
         until = {"header": {"writes": {"not": []}}, "rpc": {"procedure": _READ}}
         return {"serve": {"each": self.up_to_segments(_SEGMENTS), "until": until}}
 
     @property
     def with_short_segments(self) -> Step:
-        """The step that answers calls without Read segments above 4096 octets until a WRITE has a Read chunk.
+        """The step that answers calls until a WRITE with a Read chunk; that WRITE stays unanswered.
 
-        That WRITE stays unanswered. Longer segments fail the check.
+        A call with a Read segment of more than 4096 octets fails the check.
         """
         short = {"all": {"length": {"max": _SEGMENT_OCTETS}}}
         calls = [{"message": {**each["message"], "header": {**each["message"]["header"], "reads": short}}}
@@ -121,10 +130,10 @@ class Version2Client:
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call with a wrong reply without credits; the client has to discard it.
+        """Returns a step that answers the last call with a wrong reply, which the client has to discard.
 
-        `header` has the fields of the transport header that differ from a usual reply, and `message` other fields that
-        differ.
+        The reply grants no credits. `header` has the fields of its transport header that differ from a usual reply, and
+        `message` other fields of the message that differ, such as "cut" (docs/send.md).
         """
         return self.reply(message=message, **{**self.no_more, **header})
 

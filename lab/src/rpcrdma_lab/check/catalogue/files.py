@@ -67,7 +67,10 @@ def write_call(count: int) -> dict[str, Any]:
 
 
 def made_old() -> list[Step]:
-    """Returns steps that write 64 octets 5a inline to the start of {"given": "written"}; the reply is not judged."""
+    """Returns steps that write 64 octets 5a inline to the start of the file with the handle {"given": "written"}.
+
+    If the WRITE fails, the check is inconclusive.
+    """
     xid = {"given": "xid", "plus": _OLD_PLUS}
     call = write_call(_OLD_OCTETS)
     done = {"message": {"rpc": {"xid": xid, "accepted": 0, "result_status": 0}}}
@@ -76,11 +79,12 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """Returns steps that READ `count` octets of {"given": "written"}, and expect `data` in it.
+    """Returns steps that READ the start of the file with the handle {"given": "written"}, and expect `data`.
 
-    `data` are octets (docs/send.md); None: the test pattern. The READ asks for the first 900 octets at most. Other data
-    break `statement`, the identifier of a statement. The READ itself is not judged: other checks test its header and
-    padding, and a server may return fewer octets than requested (RFC 1813 section 3.3.6).
+    The READ asks for `count` octets, at most 900, and compares all that it returns. `data` are octets (docs/send.md);
+    None: the test pattern of that length. Other data break `statement`, the identifier of a statement. The READ itself
+    is not judged: other checks test its header and padding, and a server may return fewer octets than requested (RFC
+    1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)

@@ -38,9 +38,9 @@ class FrameMistake(NamedTuple):
     """A mistake in one field of a frame or segment, from which a check is made.
 
     `field` is "HEADER.FIELD" in the names of `rpcrdma send`, `kind` the identifier of the check, `said` the messages to
-    send, and `outcome` the steps after them. `statements` and `needs` are words separated by spaces, and `startup` has
-    fields of the start-up frame. With `while_reading`, the messages are sent while the server reads a Long Call, and
-    its Read Request is named "read".
+    send, and `outcome` the steps after them. `statements` and `needs`, separated by spaces, are identifiers of the
+    tested statements and the conditions of the check; `startup` has fields of the start-up frame. With `while_reading`,
+    the messages are sent while the server reads a Long Call, and its Read Request is named "read".
     """
 
     field: str
@@ -76,9 +76,10 @@ def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
 
 
 def _into_sink(opcode: str, payload: Any, at: int = 0, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA message to the sink of the server's RDMA Read, named "read", at its octet `at`.
+    """Returns the fields of an RDMA message to the sink of the server's RDMA Read Request, from octet `at` of it on.
 
-    `opcode` is "write" or "read_response", `payload` its octets (docs/send.md), and `ddp` has DDP fields of segments.
+    An earlier step has named this request "read". `opcode` is "write" or "read_response", `payload` the octets of the
+    message (docs/send.md), and `ddp` has DDP fields of segments.
     """
     place = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset", "plus": at}}
     return {"payload": payload, "ddp": {"opcode": opcode, **place, **ddp}}
@@ -90,10 +91,10 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 
 
 def _of(header: str, field: str) -> Any:
-    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD", from the names `header` and `field`.
+    """Returns a function that makes `FrameMistake` rows, each a mistake in the field `field` of `header`.
 
-    The function takes `kind`, `title`, `statements`, `outcome` and messages to send; by name, `needs` and `startup`.
-    Without messages, it makes a NULL call with the further keyword arguments as DDP fields.
+    The function takes fields of `FrameMistake`: `kind`, `title`, `statements`, `outcome`, then the messages to send; by
+    name, `needs` and `startup`. Without messages, it makes a NULL call with further keyword arguments as DDP fields.
     """
 
     def row(

@@ -69,8 +69,9 @@ def _continue(number: Any, body: Any = "", **fields: Any) -> Step:
 def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 0, end: int = ANY_END) -> Step:
     """Returns a step that sends a Transmit Request with a READ of `count` octets, whose data returns as `results` say.
 
-    Each of these directions has "least", "type" and others (docs/send.md). `extra` is the number of further receives
-    for the response; `begin` and `end` are the range of arguments, in octets of the call, to which directions apply.
+    Each of `results`, directions for result data, has "least", "type" and others (docs/send.md). They hold for results
+    that belong to arguments between the octets `begin` and `end` of the call. `extra` is the number of further receives
+    for the response.
     """
     directions = [{"begin": begin, "end": end, "results": list(results)}]
     return _request(rpc=read_call(count), directions=directions, extra_receives=extra)
@@ -186,7 +187,10 @@ class _Checks:
         ]  # fmt: skip
 
     def directions(self) -> list[Check]:
-        """Returns the checks of results in segments and by RDMA, in the allowed combinations (section 7.4)."""
+        """Returns the checks of READ data in segments of receive buffers and by RDMA, in the allowed combinations.
+
+        They are those of section 7.4 of draft-dnoveck-nfsv4-rpcrdma-rtrext-01.
+        """
         content = {"given": "content", "first": 100}
         by_send = {"least": 0, "type": IN_SEGMENTS}
         by_rdma = {"least": 0, "type": EXPLICIT, "segments": [_SINK_SEGMENT]}

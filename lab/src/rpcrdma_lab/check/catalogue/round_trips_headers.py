@@ -95,7 +95,9 @@ class _Rows:
     def _reported(
         self, fault: int, *numbers: Any, number: int = 0, plus: int = 0, leads: bool = False
     ) -> list[dict[str, Any]]:
-        """Returns patterns of a Report Error about a transmission of a request, and of other errors, which are noted.
+        """Returns patterns of a Report Error about a transmission of a request, and of other errors.
+
+        Other errors count as another reading of the draft, not as failures.
 
         Args:
             fault: the report's error code.
@@ -121,7 +123,7 @@ class _Rows:
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Yields requests with headers that break the XDR, or with item types of responses (section 6.2)."""
+        """Yields requests with headers that break the XDR, or with item types of responses (rtrext-01 section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
         places_of_results = [self._of_type(4), self._of_type(REPORT)]
@@ -192,7 +194,10 @@ class _Rows:
                       name="ranges.overlap")  # fmt: skip
 
     def _groups(self) -> Iterator[Mistake]:
-        """Yields a continuation of nothing, and wrong second transmissions of a request of two, with the answers."""
+        """Yields a Transmit Continue without a request, and wrong second messages of requests of two messages.
+
+        Each `Mistake` has the answers expected.
+        """
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {
@@ -255,7 +260,7 @@ class _Rows:
             yield Mistake("items", kind, title, message, outcome, "RT-14 RT-23", needs, name=f"place.{kind}")
 
     def _reports(self) -> Iterator[Mistake]:
-        """Yields Report Errors that do not decode, which a server has to discard or refuse."""
+        """Yields messages of the type Report Error that do not decode, which a server has to discard or refuse."""
         going_on = V2.afterwards(2)
         (answer,) = going_on[1]["hear"]
         outcome = [{**answer, "last": True}, V2.error("BAD_XDR")]
@@ -283,5 +288,5 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the faulty headers of the extension that the checks send, each with the answers expected of a server."""
+    """Returns the faulty headers of the round-trip extension that the checks send, with a server's expected answers."""
     return tuple(_Rows().all())

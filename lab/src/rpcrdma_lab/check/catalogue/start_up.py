@@ -30,7 +30,7 @@ def _row(
 
 
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
-    """Returns an MPA Request with the wrong fields `frame`, after which the server has to disconnect: a `FrameMistake`.
+    """Returns the row of a check: an MPA Request with wrong fields, `frame`, after which the server must disconnect.
 
     `field` names the wrong field. `name` is the check's identifier after "mpa.startup." and `title` its expected
     behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
@@ -41,7 +41,7 @@ def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """Returns an MPA Request with the fields `frame`, right or wrong, and the answers to it: a `FrameMistake`.
+    """Returns the row of a check: an MPA Request with the fields `frame`, right or wrong, and the answers to it.
 
     The answer must match one of the patterns `replies`; none stands for a usual MPA Reply. `field` names the tested
     field, and the steps `then` follow the reply. `name` is the check's identifier after "mpa.startup." and `title` its

@@ -180,7 +180,7 @@ def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
 
 
 def _credits() -> Sequence[Check]:
-    """Returns checks of credits: a grant from a client without credits, and the reply of a server without credits."""
+    """Returns checks of credits: a client without any may still grant, and a server without any waits for a grant."""
     permitted = {"given": "2.granted"}
     replied = {"header": {"version": 2}, "rpc": {"direction": 1, "accepted": 0}}
     return [
@@ -194,7 +194,10 @@ def _credits() -> Sequence[Check]:
 
 
 def _grant(**credits_: int) -> Step:
-    """Returns a step that sends a message that only grants credits; "give" and "pool" of `credits_` are numbers."""
+    """Returns a step that sends a message that only grants credits.
+
+    `credits_` replaces header fields: "give", the messages granted, and "pool", the most that the client takes.
+    """
     return say(header={"xid": 0, "type": 1, **credits_}, body="")
 
 

@@ -40,9 +40,9 @@ class _Rows:
         self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
-        """Returns the fields of a `Mistake` for a message that may be discarded, or answered by a match of `others`.
+        """Returns fields of a `Mistake` whose message may be discarded, or get an answer of the patterns `others`.
 
-        They are "outcome", "behind" and "then". In either case the connection must continue.
+        The fields, "outcome", "behind" and "then", send a NULL call after the message; its reply is expected anyway.
         """
         discarded = {**self._answered, "last": True}
         return {"outcome": [discarded, *others], "behind": (self._next,), "then": (hear(self._answered),)}
