@@ -262,7 +262,9 @@ async def _serve(
         await server.close()
         for part in (metrics, admin):
             if part is not None:
-                await part.close()
+                # The socket for administrators lies in the state directory, which may not answer.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(part.close(), _DRAIN_S)
         failures = await _closed(services.nfs)
     for failure in failures:
         console.error(*describe(failure)[:2])

@@ -138,6 +138,11 @@ class AdminSocket:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # Its file system may not answer: the caller bounds the wait.
+        await asyncio.to_thread(self._remove)
+
+    def _remove(self) -> None:
+        """Removes the socket unless the name is another server's, or there is none; may block."""
         with contextlib.suppress(OSError), reachable_path(self._path) as (directory, _):
             if _identity(directory, self._path.name) == self._identity:
                 os.unlink(self._path.name, dir_fd=directory)
