@@ -51,11 +51,11 @@ FAILURES = frozenset({Verdict.VIOLATES, Verdict.HARMS, Verdict.IGNORES})
 class Result:
     """The result of one check.
 
-    `cause` is the expected and the found answer, or why there is no verdict; "" if the check conforms. `readings` are
-    names of `READINGS` that answers followed, and `passages` the log of the conversation. `others_ended` says that
-    another connection ended or got wrong answers after the check, `refused` that there was no connection for the check,
-    and `silent` that an answer did not arrive. `broken` is the identifier of the broken statement, if not the check's
-    first.
+    `readings` are the keys in `READINGS` (other interpretations of unclear texts than ours) that answers followed, and
+    `passages` is the log of the conversation. `cause` is the expected and the found answer, the text of the readings,
+    or why there is no verdict; "" if the check conforms. `others_ended` says that another connection ended or got wrong
+    answers after the check, `refused` that there was no connection for the check, and `silent` that an answer did not
+    arrive. `broken` is the identifier of the broken statement, if not the check's first.
     """
 
     check: Check
@@ -72,7 +72,7 @@ class Result:
     def statements(self) -> tuple[str, ...]:
         """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all.
 
-        Empty if the verdict is HARMS.
+        Empty if the verdict is HARMS (other connections suffered), since no statement is about that.
         """
         if self.verdict is Verdict.HARMS:
             return ()
@@ -114,8 +114,8 @@ class PassageBudget:
     def shorten(self, result: Result) -> None:
         """Shortens the log of a result (`passages`), and takes the entries that stay from the budget.
 
-        No entry stays if the verdict is CONFORMS or NOT_SEEN. Of more entries than the budget has left only the first 8
-        and the last 8 stay; up to 16 always stay. Of each entry the first `CHECK_SHOWN_OCTETS_MAX` octets stay.
+        No entry stays if the verdict is CONFORMS or NOT_SEEN. Of more than 16 entries only the first 8 and the last 8
+        stay if the budget does not suffice for all. Of each entry the first `CHECK_SHOWN_OCTETS_MAX` octets stay.
         """
         passages = result.passages
         if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:

@@ -57,13 +57,14 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma decode` with parsed arguments, and prints the messages; returns the exit status.
 
-    The status is PROTOCOL_VIOLATION if any message of the input has faults, shown or not, else DONE. An input that is
-    neither a capture nor hex text, and a wrong definition, give FAILED, after the error has been printed. With --lua it
-    prints the Wireshark dissector, and reads nothing.
+    The status is PROTOCOL_VIOLATION if any message of the input has faults, shown or not, else DONE. It is FAILED,
+    after the error has been printed, for a wrong definition, and for an input that is empty, compressed, or has a zero
+    octet and is no capture. With --lua prints the Wireshark dissector, and reads nothing.
 
     Raises:
-        NotHex, CaptureDamaged, AddedExtensionFailed: the input or the extension is malformed. The messages before the
-            damage of a capture have been printed.
+        NotHex: the input is text other than hex text.
+        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed. The messages before the damage
+            have been printed.
         OSError: the file cannot be read.
     """
     if args.lua:

@@ -17,9 +17,9 @@ _LABELS = {"miles": "miles", "octets": "octets of data"}
 def draw(plots: Sequence[Curves], file: Path) -> None:
     """Draws latency curves to an SVG file; each operation has a row, with a plot over miles and one over octets.
 
-    Each of `plots` has the latencies of an operation in all variants, over miles or octets. A latency is drawn as a
-    multiple of that of `SHORT_CALL`, an operation, in its first variant at the same point; so `plots` must have the
-    curves of `SHORT_CALL` over the same points, which get no row. Needs the package matplotlib.
+    Each of `plots` has the latencies of an operation in all variants (ways to carry it), over miles or octets. The unit
+    of the plots is the latency of the operation `SHORT_CALL` in its first variant at the same point. So `plots` must
+    have the curves of `SHORT_CALL` over the same points; this operation gets no row. Needs the package matplotlib.
 
     Raises:
         OSError: the file cannot be written.

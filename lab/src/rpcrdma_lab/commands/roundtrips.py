@@ -191,7 +191,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 
 def _described(row: Row) -> dict[str, Any]:
-    """Returns a row of the table as a JSON object: "operation", "variant", "latency_us", "path", counts and others."""
+    """Returns a row of the table as a JSON object: operation, variant, size, miles, counts, latency, critical path."""
     from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account

@@ -74,9 +74,10 @@ def _given(text: str) -> tuple[str, int | bytes]:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma send` with parsed arguments, and prints the messages of both sides.
 
-    Returns the exit status: DONE if all answers are as expected; FAILED if not, or if a --program is wrong;
-    NOT_CONNECTED if the start-up of iWARP failed, unless the conversation has "startup"; USAGE for wrong arguments or
-    values that are not given. Errors have been printed then.
+    Returns the exit status: DONE if all answers are as expected; FAILED if not, or if a definition of --program cannot
+    be used; NOT_CONNECTED if the start-up of iWARP failed and the conversation does not script it with "startup"; USAGE
+    for wrong arguments, a file without a conversation, or a value that the conversation needs and neither --given nor
+    the server has. Errors have been printed, unless the status is DONE.
 
     Raises:
         RpcRdmaError: the conversation or --add-extension is malformed, or the server cannot be reached.

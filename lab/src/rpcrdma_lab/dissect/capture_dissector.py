@@ -151,8 +151,8 @@ class CaptureDissector:
     def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
         """Returns the state of a segment's connection, and those of connections that end because of the segment.
 
-        A connection ends when a SYN opens a new one between its ports. If there are more than
-        `limits.CAPTURE_CONNECTIONS_MAX`, the connection whose last packet is the oldest ends, too.
+        An unknown connection gets a new state. A connection ends when a SYN opens a new one between its ports. If there
+        are more than `limits.CAPTURE_CONNECTIONS_MAX`, the connection whose last packet is the oldest ends, too.
         """
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)

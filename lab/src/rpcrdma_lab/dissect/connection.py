@@ -44,8 +44,8 @@ class RdmaConnection:
     def finish(self, end: int, message: Message) -> None:
         """Decodes the RPC-over-RDMA content of a message that `end` (0 or 1) has sent, and adds it to the message.
 
-        `message` comes from this decoder; the caller has set its number and time. Messages about start-up, connection
-        management or gaps stay as they are.
+        An RDMA Read or Write gets the chunk that it serves, if known. This decoder has made `message`; the caller has
+        set its number and time. Messages about start-up, connection management or gaps stay as they are.
         """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
@@ -60,7 +60,7 @@ class RdmaConnection:
 
 
 class IwarpConnection(RdmaConnection):
-    """The decoder of both directions of an iWARP connection, each message of which ends with its last segment."""
+    """The decoder of both directions of an iWARP connection; a message is complete when its last segment is there."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -155,7 +155,7 @@ def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segm
 
 
 def _misplaced(rdmap: RdmapMessage) -> bool:
-    """Returns whether the header of a message with a Send's opcode is truncated or of the wrong kind for a Send."""
+    """Returns whether the header of a message with a Send's opcode is too short, tagged, or of a queue other than 0."""
     return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
 
 

@@ -47,7 +47,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Call:
-    """An RPC call in the capture that has no reply yet."""
+    """An RPC call in the capture without a reply so far; number and time (None: unknown) are its message's."""
 
     number: int
     time_s: float | None
@@ -187,9 +187,9 @@ class Conversation:
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
         the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. Whatever it says, an
-        error or a report answers the call with its XID, and a grant of credits only gets a fact. Of other messages with
-        `is_call` None, one that breaks a rule is taken for a call, since an error may refuse it, unless its XID is that
-        of an unanswered call of the other end; for the rest the result is "".
+        error or a report answers the call with its XID, and a grant of credits only gets a fact. Transport properties,
+        and other messages without an XID, give "". If `is_call` is None, a message that breaks a rule counts as a call,
+        since an error may refuse it, unless the other end has an unanswered call with its XID; other messages give "".
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")

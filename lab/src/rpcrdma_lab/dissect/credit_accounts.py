@@ -31,7 +31,7 @@ class CreditAccount(Protocol):
     version: str
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message that `end` (0 or 1) has sent, and returns a note, facts and any excess of credits.
+        """Counts a message that `end` (0 or 1) has sent; returns its credits, in words and numbers, and any excess.
 
         None if the message has no effect on credits. `is_call` says whether its RPC message is a call; None: it carries
         none, or the RPC message cannot be decoded.
@@ -72,9 +72,9 @@ class _Calls:
 
 
 class _Increments:
-    """The account of version 2: each message but an asynchronous grant uses a credit; each but an error grants more.
+    """The account of version 2: a message uses one credit of its sender, and grants its receiver further ones.
 
-    Each end begins with one credit.
+    But an error grants none, and a message that does nothing but grant credits uses none. Each end begins with one.
     """
 
     version = "2"

@@ -208,10 +208,10 @@ class Exchanges:
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Adds the next message, and yields the exchanges that have ended and wait for no earlier call.
+        """Adds the next message, and yields exchanges that have ended, each after those that began before it.
 
-        If too many messages or octets are held, ended exchanges are yielded out of order, or the oldest one before its
-        end. The numbers of messages must ascend.
+        If too many messages or octets are held, ended exchanges are yielded out of this order, or the oldest one before
+        its end. The numbers of messages must ascend.
         """
         octets = self._held[message.number] = _held_octets(message)
         self._held_octets += octets
@@ -293,6 +293,7 @@ class Exchanges:
         """Returns the open exchange that began first.
 
         If parts of an unfinished RPC message are older than all open exchanges, returns a new exchange of the parts.
+        There must be at least one of both.
         """
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)

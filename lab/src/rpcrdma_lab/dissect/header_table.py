@@ -69,8 +69,8 @@ class Table:
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
         """Decodes the header that starts at octet `at` of `data`; returns a `Field` with its fields, and its faults.
 
-        If `data` ends before the end of a row's field, this field is the last one in the group and has no value. The
-        truncation is then the only fault; otherwise there is none. Offsets count from the start of the header.
+        If `data` ends before or within one of the fields, this field is the last one returned, without a value, and its
+        truncation is the only fault. Otherwise there is no fault. Offsets count from the start of the header.
         """
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:

@@ -53,7 +53,7 @@ class HeaderVersion:
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
-        """Returns the row that describes header type `code` in an extension; None if no extension defines this type."""
+        """Returns the row of header type `code` in an extension; None if no extension defines it, or `code` is None."""
         return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
     def property_row(self, number: int) -> PropertyRow | None:
@@ -238,7 +238,7 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
 
 
 def _check_values(header: Header) -> None:
-    """Adds to `header.faults` wrong single values that XDR permits: Positions, error codes, transmission directions."""
+    """Adds to `header.faults` wrong single values: Positions, error codes, directions (request or response)."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:

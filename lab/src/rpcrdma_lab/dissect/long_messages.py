@@ -38,7 +38,7 @@ class Payload:
 class LongMessage:
     """An RPC message that RDMA carries in the segments of a chunk: its octets captured so far, by segment number.
 
-    Octets beyond `room` are counted in `octets`, but not kept.
+    `octets` counts all octets transferred; `room`, the connection's budget of memory, bounds those that are kept.
     """
 
     room: Room

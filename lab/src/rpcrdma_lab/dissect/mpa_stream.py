@@ -108,7 +108,7 @@ class MpaHalf:
 
     @property
     def unread(self) -> int:
-        """The number of octets of a frame whose end has not been fed yet."""
+        """The number of octets that `feed` holds of a frame that is not whole yet."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:

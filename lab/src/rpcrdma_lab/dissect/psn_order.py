@@ -68,7 +68,11 @@ class PsnOrder:
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:
-        """Yields gaps for missing packets that were acknowledged, and the waiting packets in order after each gap."""
+        """Yields gaps for missing packets that were acknowledged, and the waiting packets in order after each gap.
+
+        Packets behind missing ones that were not acknowledged go on waiting. To be called before a packet of the other
+        direction is taken: up to then an acknowledged packet may still be late.
+        """
         psn, self._acknowledged = self._acknowledged, None
         while psn is not None and self._next is not None and (missing := ahead_of(psn, self._next) + 1) > 0:
             yield from self._give_up(missing)

@@ -29,11 +29,12 @@ class RdmapMessage:
     """An RDMA message of a capture, iWARP or RoCEv2, joined from `segments` segments or packets.
 
     `opcode` is the RDMAP opcode, for RoCEv2, too; -1 if unknown. `groups` are the annotated headers of the first
-    segment or packet, and of the payload if it is a header. `handle` and `offset` name the memory of a tagged message
-    or of an RDMA Read Request, which asks for `asked` octets; for a Send with Invalidate, `handle` is the invalidated
-    handle. `read` identifies a Read Request and its response: the sink's steering tag or, in RoCEv2, the request's PSN.
-    `number` is the MSN of an untagged iWARP message, `octets` the length of the payload, `data` the payload up to a
-    bound, and `words` the cause in a Terminate. `time_s` is the time of a RoCEv2 message's last packet.
+    segment or packet, and of the content of a Read Request or Terminate. `handle` and `offset` name the memory of a
+    tagged message or of an RDMA Read Request, which asks for `asked` octets; for a Send with Invalidate, `handle` is
+    the invalidated handle. `read` identifies a Read Request and its response: the sink's steering tag or, in RoCEv2,
+    the request's PSN. `number` is the MSN of an untagged iWARP message, `octets` the length of the payload, `data` the
+    payload up to a bound, and `words` the cause in a Terminate. `time_s` is the time of a RoCEv2 message's last packet
+    (None: unknown), and None in iWARP.
     """
 
     opcode: int

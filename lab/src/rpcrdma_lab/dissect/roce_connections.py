@@ -59,7 +59,7 @@ class RoceMessage(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A packet of a direction whose connection is not known yet; `arrival` orders the packets of all directions."""
+    """A packet of an unknown connection, and its time in seconds (None: unknown); `arrival` orders all such packets."""
 
     arrival: int
     packet: RocePacket

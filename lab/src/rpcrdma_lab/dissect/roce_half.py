@@ -28,7 +28,10 @@ _JOINED = {Operation.SEND, Operation.WRITE}
 
 @dataclass(slots=True)
 class _Read:
-    """An RDMA Read whose response is unfinished."""
+    """An RDMA Read whose response is unfinished: PSN of the request, octets asked for, and the response so far.
+
+    `order` orders the packets of the response. `response` is None before the first of them.
+    """
 
     psn: int
     asked: int

@@ -24,9 +24,9 @@ class RocePacket(NamedTuple):
     """A RoCEv2 packet from one IP address (as octets) to a queue pair of another.
 
     `kind` is the meaning of the operation code `code`, None if this code is not decoded. `header` has the octets of all
-    InfiniBand headers and `payload` the captured payload, whose last `missing` octets were not captured. `damaged` says
-    why the ICRC is wrong, and is empty if it is right or was not captured. `time_s` is in seconds from the first packet
-    of the capture; None if unknown.
+    InfiniBand headers, and `payload` the captured octets of the payload; `missing` more were not captured. `damaged`
+    says why the ICRC is wrong, and is empty if it is right or was not captured. `time_s` is in seconds from the first
+    packet of the capture; None if unknown.
     """
 
     source: bytes

@@ -55,7 +55,7 @@ class Sequences:
         self._unfinished: dict[int, _Sequence] = {}
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
-        """Joins a message to the sender's unfinished sequence (flag MORE); returns counts, joined payload and faults.
+        """Joins a message to the sender's unfinished sequence (flag MORE); returns joined payload, its size and faults.
 
         A message that neither continues nor is continued is a complete sequence. Error messages, messages that only
         grant credits, and messages with faults in the header belong to no sequence: `Piece()` is returned. But a faulty

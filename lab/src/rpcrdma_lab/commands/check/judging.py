@@ -58,8 +58,9 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
 
     With --list, prints the checks instead.
 
-    Returns the exit status: DONE; FAILED if a verdict is a violation of a MUST or a harm to other connections, or if
-    --program is wrong; USAGE for wrong arguments. The error has been printed then.
+    Returns the exit status: DONE; FAILED if a verdict is a violation of a MUST or a harm to other connections; FAILED
+    after printing an error if the file of --program cannot be read or does not define exactly one program; USAGE after
+    printing an error for wrong arguments, or if no check matches.
 
     Raises:
         RpcRdmaError, OSError: the server cannot be reached, the address of --listen cannot be used, or a file cannot be
@@ -153,8 +154,9 @@ async def _run(
     """Runs the checks against the server at `target`, and adds each result to `results` as soon as it is known.
 
     `versions` has the protocol versions that the server speaks, each with the outcome of its trial. Before the checks,
-    adds to `abilities.met` the needs that the server meets: its versions and their abilities, and "recall" after a
-    trial.
+    adds to `abilities.met` the needs of checks that are met: the server's versions and their abilities, "risky" with
+    --risky, and "recall" if the server recalls a delegation on its holder's connection, as a trial with one of
+    `abilities.fresh_files` shows.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
@@ -211,7 +213,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
 
     Raises:
         ConnectFailed: the address of --listen cannot be used.
-        LocalProtocolError: the conversation of a check is malformed.
+        LocalProtocolError: the conversation of a check is malformed, or an RDMA device's packets are to be captured.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s
@@ -255,7 +257,10 @@ def _list(checks: Sequence[Check], *, json: bool) -> None:
 
 
 def _program(args: argparse.Namespace) -> tuple[int, int] | None:
-    """Returns (number, newest version) of the RPC program in the file of --program; None after printing an error."""
+    """Returns (number, newest version) of the RPC program that the file of --program defines.
+
+    Prints an error and returns None if the file cannot be read or compiled, or does not define exactly one program.
+    """
     from rpcrdma.rpc import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 

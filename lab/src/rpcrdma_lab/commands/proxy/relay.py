@@ -125,9 +125,10 @@ class DelayLine:
         self._room = asyncio.Event()
 
     async def send(self, decision: Decision, *, last: bool = False) -> None:
-        """Adds a message to the queue: `decision` has its octets, delay and cut; `last`: no message follows.
+        """Adds a message to the queue; `last` says that no message follows.
 
-        Waits while the queue has more than `PROXY_DELAYED_OCTETS_MAX` octets.
+        `decision` has the message's octets and delay, and whether to cut (end) the connection after the message. Waits
+        while the queue has more than `PROXY_DELAYED_OCTETS_MAX` octets.
         """
         self._due_s = max(self._due_s, asyncio.get_running_loop().time() + decision.delay_s)
         self._octets += len(decision.data)
@@ -140,7 +141,7 @@ class DelayLine:
         """Writes the messages to the sink when they are due; after the last one, ends the sink's direction and returns.
 
         Raises:
-            _Cut: a message has a cut that is not silent.
+            _Cut: a message was written after which the connection is to be cut; a silent cut has no effect here.
             OSError: the sink's connection fails.
         """
         last = False

@@ -36,12 +36,13 @@ _MESSAGES = ("call", "reply", "error", "grant")
 class ProxyRule:
     """A fault (`kind`: "delay", "cut", "drop" or "flip"), and the selection of messages that meet it.
 
-    An empty or None field selects every message. `side` is the sender, "client" or "server", `operation` such as "send"
-    or "read-request", and `message` "call", "reply", "error" or "grant". `procedure`, `call` and `chunk` are those of
+    `name` is the rule's place in its file, as "fault[0]". The fields from `side` to `number` select messages; an empty
+    or None one selects all. `side` is the sender, "client" or "server", `operation` such as "send" or "read-request",
+    and `message` "call", "reply", "error" or "grant". `procedure`, `call` and `chunk` (as "Write chunk 1") are those of
     the RPC call that a message belongs to, and `segment` is the number of the segment in the chunk. `connection` counts
     the connections of the proxy, `call` the calls of a connection, and `number` the messages of a connection that the
-    other fields select; all are from 1 on. A flip inverts bit `bit` of octet `octet` (negative: from the end); then
-    `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
+    other fields select. All four numbers are from 1 on. A flip inverts bit `bit` (0: the lowest) of octet `octet`
+    (negative: from the end); then `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
     """
 
     name: str
@@ -266,8 +267,8 @@ def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bo
 def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
     """Flips the bit of `data` that `rule` names, in place; with `rule.repair` corrects the CRC of its FPDU.
 
-    Returns a description of what could not be done; "" if everything was done. `is_frame`: whether `data` has FPDUs;
-    else it is a start-up frame of MPA, which has no CRC.
+    Returns a description of what could not be done; "" if everything was done. `is_frame` says whether `data` is made
+    of FPDUs; False for an MPA Request or Reply, which has no CRC.
     """
     if not -len(data) <= rule.octet < len(data):
         return f"not made, the message has {len(data)} octets"
