@@ -51,7 +51,10 @@ class _Direction(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The directions in a request for the results in its response, and the extra receives that the response may use."""
+    """What a request prescribes for its response: where each result item is placed, and the number of transmissions.
+
+    `directions` has one direction for each item. The response may take `extra` transmissions beside the first one.
+    """
 
     directions: list[_Direction]
     extra: int
@@ -119,8 +122,9 @@ class Transmissions:
         """Joins a message to its group, the transmissions that carry one RPC message; changes and returns `piece`.
 
         `piece` gets the counts and the joined payload of the group, and faults. Messages that are no transmissions of
-        the round-trip extension belong to no group. A report (ROPT_REPTERR) ends the other end's unfinished group;
-        another one, unless it is an error or only grants credits, ends the sender's, which is a fault.
+        the round-trip extension belong to no group. Of these, a report (ROPT_REPTERR) ends the unfinished group of the
+        report's receiver, errors and mere grants of credits end none, and all others end the unfinished group of their
+        sender, which is a fault.
 
         Args:
             end: the sender, 0 or 1.

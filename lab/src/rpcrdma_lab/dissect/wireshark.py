@@ -35,7 +35,7 @@ _MASKS = {
 
 
 def lua_dissector(version: HeaderVersion) -> str:
-    """Returns the Wireshark dissector of protocol version 2 as the text of a Lua file."""
+    """Returns the Wireshark dissector of protocol version 2, which `version` describes, as the text of a Lua file."""
     definition = version.definition
     tables = "\n\n".join(
         [
@@ -102,7 +102,7 @@ def _short(name: str) -> str:
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
     """Yields (MEMBER.PART, meaning, mask) for each part of a member that is a word of flags or of several numbers.
 
-    Yields nothing for a member of another type.
+    Yields nothing for a member of another type. `definition`, the XDR definition of the member, names the flags.
     """
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):

@@ -73,7 +73,7 @@ class Walk:
 
     @property
     def pos(self) -> int:
-        """The offset in `data` of the next octet to be decoded; it counts from the beginning of `data`."""
+        """The offset of the next octet to be decoded, from the beginning of `data`, not from `start`."""
         return self._reader.pos
 
     @property

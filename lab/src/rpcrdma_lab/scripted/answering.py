@@ -119,11 +119,11 @@ class ServingConversation(LiveConversation):
         return self._peer.version if heard.kind == "message" else None
 
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
-        """Runs the steps of a conversation with the client, closes the connection, and returns the log and the result.
+        """Runs the steps of a conversation with the client, closes the connection, and returns `outcome`, with the log.
 
-        If a step fails, the further steps are left out, and `failure` of the result describes it. No step runs if
-        `start` has failed. If `spoken_version` was called, and found another version than that of the conversation, the
-        client's message is first answered with RDMA_ERROR and ERR_VERS.
+        If a step fails, the further steps are left out, and `outcome.failure` describes it. No step runs if `start`,
+        which accepts the connection, has failed. If `spoken_version` was called, and found another version than that of
+        the conversation, the client's message is first answered with RDMA_ERROR and ERR_VERS.
 
         Args:
             conversation: the conversation as JSON-like data (see docs/send.md).

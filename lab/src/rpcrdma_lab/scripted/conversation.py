@@ -83,7 +83,7 @@ class Failure:
     `expected` and `found` are text for people. `silent` says that nothing arrived in time, `ended` that the connection
     ended. `unmet` is the precondition that the other end does not fulfil, empty if it made a mistake. `statement` is
     the identifier of the broken rule, empty if none is known, `recommended` whether that is a recommendation. `aside`
-    is the text of a step that only shows another's result, `heard` the fields of a message that did not match, if any.
+    is the text of a step that only shows an earlier step's result, `heard` the fields of an unmatched message, if any.
     """
 
     step: int
@@ -120,8 +120,8 @@ class Outcome:
 class LeftCourse(Exception):
     """Raised within a step when the conversation does not proceed as the step expects.
 
-    `failure` describes the deviation; its step number is 0, and the result of `at` has the right one. `more` are values
-    of further fields of `Failure`.
+    `failure` describes the deviation; its `step` is 0, and the method `at` returns a copy with the right one. `more`
+    are values of further fields of `Failure`.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:
@@ -129,7 +129,7 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns `failure` with the index `number` and "aside" of `step`, and its "breaks" without a `statement`."""
+        """Returns a copy of `failure` with `number`, "aside" of `step` and, for an empty `statement`, its "breaks"."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
@@ -213,8 +213,8 @@ async def _connected(target: RawTarget, version: str, outcome: Outcome, names: N
 class LiveConversation:
     """A scripted conversation on an open connection; `outcome` has its log and result so far.
 
-    `open_conversation` makes it for a client; if `initiates` is False, the other end is the client
-    (`ServingConversation`). `peer` sends and receives, `names` resolves references; an answer has `timeout_s` seconds.
+    `open_conversation` makes it for a client; without `initiates`, the other end is the client (`ServingConversation`).
+    `peer` sends and receives, `names` resolves references in steps; each answer is awaited for `timeout_s` seconds.
     """
 
     def __init__(

@@ -121,11 +121,14 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     with "same_xid" (0 or 1: the XID is that of the header), if "body" has 8 octets or more. "octets" is the length of
     the message, "header_octets" that of its header, and "segments" the number of segments in all chunks. "item"
     compares the chunk of an NFSv3 READ or WRITE with the count in its arguments (None for other messages): "unaligned"
-    is the count modulo 4, and "spare" the chunk's octets beyond the count. If there are transport properties,
-    "send_octets" is the Maximum Send Size. If there is a Receive Buffer Structure, "buffer" is the result of
-    `buffer_segments`; "agrees" in it (0 or 1) says whether its length is the Maximum Receive Size, if that is stated,
-    too. If the header type is unknown or the message ends within the header, "broken" is the cause as text, and
-    "header" has the fields decoded before.
+    is the count modulo 4, and "spare" the chunk's octets beyond the count.
+
+    If there are transport properties, "send_octets" is the Maximum Send Size. If these have a Receive Buffer Structure,
+    "buffer" is the result of `buffer_segments` for it. If they also state a Maximum Receive Size, "agrees" in "buffer"
+    says whether "receive_octets" there equals that size (0 or 1).
+
+    If the header type is unknown or the message ends within the header, "broken" is the cause as text, and "header" has
+    the fields decoded before.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}

@@ -302,8 +302,8 @@ class RawPeer:
     async def _placed(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
         """Processes a tagged segment: places the data of an RDMA Write in the region, and returns None.
 
-        Returns an event for an RDMA Read Response, for an access that no region permits (after a Terminate) and for a
-        fault. `frame` is the FPDU of the segment, for the log.
+        Returns an event for an RDMA Read Response, for a fault, and for an access that no region permits, which is
+        first answered with a Terminate. `frame` is the FPDU of the segment, for the log.
         """
         payload, opcode = segment["payload"], segment["opcode"]
         text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
@@ -401,9 +401,9 @@ class RawPeer:
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
         """Answers an RDMA Read Request of the other end with its Response, and returns None.
 
-        Instead returns an event: for a Read that no region permits (after a Terminate), for a Read of a region whose
-        `answered` is False, and for a fault. `payload` is the request after the DDP header, `frame` its FPDU for the
-        log.
+        Instead returns an event for a Read of a region whose `answered` is False, for a fault, and for a Read that no
+        region permits, which is first answered with a Terminate. `payload` is the request after the DDP header, `frame`
+        its FPDU for the log.
         """
         sink, sink_offset, length, handle, offset = _READ_REQUEST.unpack(payload)
         self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)

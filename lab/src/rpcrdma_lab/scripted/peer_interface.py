@@ -232,4 +232,4 @@ class ScriptedPeer(Protocol):
         """
 
     async def close(self) -> None:
-        """Aborts the connection without sending more, and waits for its end, over a device for a bounded time."""
+        """Aborts the connection without sending more, and waits for its end; over a queue pair, for at most 5 s."""

@@ -232,7 +232,7 @@ class QueuePairPeer:
         return sink.handle
 
     async def remind(self) -> None:
-        """Does nothing: a provider does not overlook the first message."""
+        """Does nothing: over a provider, the other end overlooks no first message (see `RawTarget`)."""
 
     def end(self) -> None:
         """Disconnects the queue pair, since its directions do not end separately."""

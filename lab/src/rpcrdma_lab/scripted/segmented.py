@@ -51,7 +51,7 @@ class SegmentedMessage:
 
     @property
     def begin(self) -> int:
-        """The lowest offset, in octets, of the segments received so far, of which there must be one."""
+        """The lowest offset, in octets, of the segments received so far; at least one must have been added."""
         return min(self._runs)[0]
 
     def _fault(self) -> FrameFault | None:

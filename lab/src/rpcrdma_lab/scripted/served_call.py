@@ -130,7 +130,7 @@ class PlannedReply:
         header: the fields of the transport header, without the XID.
         body: the part that is sent inline.
         writes: (segment, octets) of each RDMA Write that has to precede the reply.
-        refused_octets: the length of the RPC reply if it fits nowhere and an error is sent instead; otherwise 0.
+        refused_octets: the length of the RPC reply if an error is sent instead of it; otherwise 0.
     """
 
     header: Mapping[str, Any]
@@ -143,9 +143,9 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
     """Returns header, inline part and RDMA Writes of the reply to a call, with the chunks that the call offers.
 
     The data of NFSv3 READ and READLINK are placed in the first Write chunk (RFC 8267 section 6.1) if they fit there;
-    the reply returns other Write chunks unused. If the rest fits neither inline nor into the Reply chunk, the result is
-    an error message. It is one, too, for a Transmit Request with response directions, since its client may repeat the
-    request in plain messages.
+    the reply returns other Write chunks unused. The result is an error message if the rest fits neither inline nor into
+    the Reply chunk. It is also an error message for a request of the round-trip extension that directs where results
+    are placed: the client may repeat such a request in plain messages.
 
     Args:
         version: the protocol version, "1" or "2".

@@ -37,10 +37,11 @@ class Names:
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
         """Returns the value of a reference {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-        Never returns None; only `UNRESOLVED`, which stands for the names before a conversation runs, does so.
+        Only `UNRESOLVED`, which stands for the names before a conversation runs, returns None.
 
         Args:
-            reference: the reference; PATH is as "header.xid" (see `field_at`), MESSAGE the name of a message.
+            reference: the reference; PATH, such as "header.xid" (see `field_at`), leads to a field of the message that
+                a step has named MESSAGE or, without "of", of the last message that matched.
             where: the path of `reference` for error texts.
             kind: the type that the value must have.
 

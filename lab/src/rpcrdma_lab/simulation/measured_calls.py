@@ -174,7 +174,7 @@ class Variant:
         )
 
     def server_config(self, provider: Provider) -> RdmaServerConfig:
-        """Returns the configuration of a server over the RDMA provider `provider`, with new extensions."""
+        """Returns a server's configuration, with new extension objects, to serve over the RDMA provider `provider`."""
         return RdmaServerConfig(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -208,8 +208,8 @@ def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool 
 def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
     """Returns a variant, with this name, in which the round-trip extension of version 2 sends bulk data in Sends.
 
-    Each receive buffer has one segment for bulk data. `client_segment` and `server_segment` are the lengths of this
-    segment, in octets, at the client and at the server; 0: receive buffers of this end have no such segment.
+    `client_segment` and `server_segment` are the lengths, in octets, of the one segment for bulk data in each receive
+    buffer of the client and of the server; 0: the receive buffers of this end have no such segment.
     """
     receive_octets = _HEAD_OCTETS + max(client_segment, server_segment)
     both = client_segment and server_segment

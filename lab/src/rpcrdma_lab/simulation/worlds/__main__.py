@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     error is printed to stderr.
 
     Raises:
+        OSError: the file of the scenario cannot be read.
         RuntimeError: the world of --seed takes more than 30 s of processor time.
         SystemExit: the arguments are wrong (status 2), or ask for help.
     """

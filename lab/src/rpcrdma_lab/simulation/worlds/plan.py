@@ -18,7 +18,7 @@ __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan
 
 
 class PlannedCall(NamedTuple):
-    """A planned call to the bank or operation on a file.
+    """A planned call to the bank, a service of the simulated servers, or a planned operation on a file.
 
     `number` distinguishes a client's calls, `work` is the kind (one of `WORK`), and `octets` the length of the data.
     """

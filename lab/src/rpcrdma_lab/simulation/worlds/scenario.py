@@ -47,7 +47,11 @@ class ScenarioError(LocalProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Ranges (least, greatest) and weights from which a seed determines a world; docs/simulation.md has the keys."""
+    """Ranges (least, greatest) and weights from which a seed determines a world; docs/simulation.md has the keys.
+
+    `calls` counts those of one client, of which `at_once` are made at the same time; `octets` is the length of a call's
+    data. The keys of mappings are choices: `profiles` are names in `PROFILES` (delays of the fabric), `work` in `WORK`.
+    """
 
     name: str
     clients: Range
@@ -250,7 +254,8 @@ class ScenarioTable:
         The keys of the table have to be of `choices`. Weights of 0 are left out.
 
         Raises:
-            ScenarioError: the value is no table, or has another key, a weight that is no number, or no weight above 0.
+            ScenarioError: the value is no table, or has another key, a weight that is no number from 0 to 2**64 - 1, or
+                no weight above 0.
         """
         value = self.take(key, {default: 1})
         known = list(choices)

@@ -64,7 +64,7 @@ class Result:
 
 
 class _WorldServer:
-    """A simulated server of bank and files; its disk and the books of its bank persist when it crashes."""
+    """A simulated server of files and accounts (the bank), whose disk and account `Books` persist when it crashes."""
 
     def __init__(self, world: _World, plan: ServerPlan) -> None:
         self._world = world
@@ -79,7 +79,7 @@ class _WorldServer:
         self._kept = random.Random(f"{world.plan.seed} {self.node}")  # noqa: S311 - to be repeated
 
     def start(self) -> None:
-        """Starts the server's program as a task on its node, with the disk and books that it had."""
+        """Starts the server's program as a task on its node, with the files and account `Books` that it had before."""
         self.boot += 1
         self._world.fabric.node(self.node).start(self._run())
 
@@ -121,7 +121,7 @@ class _WorldServer:
 
 
 class _World:
-    """A running world: its fabric, servers, clients, faults and watchers, which `run_world` creates.
+    """A running world, which `run_world` creates, with its fabric, servers, clients, faults and watchers.
 
     `rules` adds the checker of protocol rules, and `traced` records events. A `VirtualLoop` must be running.
     """
@@ -194,7 +194,7 @@ class _World:
             await asyncio.gather(*tasks)
 
     async def _settle(self) -> None:
-        """Waits until the banks' calls to clients have ended, closes the banks, and waits for 60 virtual seconds.
+        """Waits until the servers' calls to clients have ended, forgets the clients, and waits for 60 virtual seconds.
 
         In this time, servers notice that their clients have gone.
         """
@@ -242,9 +242,9 @@ class _ErrorLog(logging.Handler):
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
     """Runs one world (simulated servers, clients, faults) to its end; returns its plan, violations and trace.
 
-    The world runs in virtual time, in an event loop of its own; no other event loop may be running. A world that cannot
-    go on, or whose clients take more than 1800 virtual seconds for their planned or their last calls, has a violation
-    of "progress" in its result.
+    The world runs in virtual time, in an event loop of its own; no other event loop may be running. Clients make their
+    planned calls while faults happen, and some last calls afterwards. A world that cannot go on, or whose clients take
+    more than 1800 virtual seconds for either, has a violation of "progress" in its result.
 
     Args:
         plan: the plan of the world.

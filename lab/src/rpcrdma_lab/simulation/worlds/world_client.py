@@ -51,7 +51,7 @@ class WorldClient:
         provider: the provider of the client's node.
         root: the file handle of the server's root directory.
         history: the record of the world.
-        exposure: checks the buffers of calls.
+        exposure: checks that the buffers of a call are neither registered nor changed once the call has ended.
         found: is called with each violation.
     """
 

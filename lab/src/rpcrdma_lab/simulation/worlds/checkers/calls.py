@@ -19,9 +19,10 @@ def check_calls(history: History) -> Iterator[Violation]:
     """Yields a violation for each contradiction between the outcomes of calls and the runs of their handlers.
 
     A call must end. A call that failed needs a fault that explains the failure, and a call that timed out must have
-    lasted its `timeout_s`. The handler of a call to the bank that succeeded must have run, and the reply must name the
-    journal entry of one of these runs. The handler of a call to the bank must not run twice between two starts of the
-    server (RFC 5531 section 8). `history` is not changed.
+    lasted its `timeout_s`. The bank (a service of the simulated servers) enters each run of a handler in a journal. The
+    handler of a call to the bank that succeeded must have run, and the reply must name the journal entry of one of
+    these runs. The handler must not run twice for one call between two starts of the server (RFC 5531 section 8).
+    `history` is not changed.
     """
     for call in history.calls:
         where = f"client {call.client}, {call.work} {call.number} to server {call.server}"

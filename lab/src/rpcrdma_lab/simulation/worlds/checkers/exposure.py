@@ -39,14 +39,17 @@ class GuardedBuffer:
 
     @property
     def touched(self) -> bool:
-        """Whether the guard octets have been changed, or the buffer after `use_again`."""
+        """Whether the guard octets have changed, or the buffer since its caller overwrote it by `use_again`."""
         beside = bytes(self.memory[:_GUARD_OCTETS]), bytes(self.memory[len(self.memory) - _GUARD_OCTETS :])
         inside = self._over and self.view.nbytes and bytes(self.view).strip(bytes([_AFTERWARDS]))
         return beside != (_GUARD, _GUARD) or bool(inside)
 
 
 class Judged(NamedTuple):
-    """A memory region while it is registered; `owner` is the object to which the memory belongs."""
+    """A registered memory region, on record: the object whose memory it is (`owner`), rights, address and length.
+
+    `offset` is the address of the region's first octet for RDMA accesses, and `octets` its length.
+    """
 
     region: MemoryRegion
     owner: object
@@ -58,8 +61,8 @@ class Judged(NamedTuple):
 class JudgedDomain(SimulatedProtectionDomain):
     """A simulated protection domain that checks each access that it grants against a second record of its regions.
 
-    `host` and `connection` are the node of the domain's end and the number of the connection. `watcher` gets the
-    violations.
+    It is made for the end at the node `host` of the connection number `connection`, and reports violations to
+    `watcher`. `node` is the node's name.
     """
 
     __slots__ = ("_watcher", "exposed", "node")
@@ -110,7 +113,9 @@ class JudgedDomain(SimulatedProtectionDomain):
 
 
 class ExposureWatcher:
-    """Watches all memory that is registered in the protection domains that the method `domain` makes.
+    """Reports memory that is exposed too widely or too long, or touched wrongly, in the domains that `domain` makes.
+
+    Implements `Watcher`.
 
     Args:
         now_s: returns the virtual time in seconds.
@@ -181,7 +186,7 @@ class ExposureWatcher:
             del self._domains[domain]
 
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
-        """Checks that none of the memory of a call is still registered when the call has ended; reports violations.
+        """Checks, when a caller continues after a call, that no memory of the call is registered; reports violations.
 
         Then overwrites the guarded buffers, and keeps them for the check by `finish`.
 
@@ -204,7 +209,7 @@ class ExposureWatcher:
                 self._buffers.append((f"{node}, {what}", each))
 
     def finish(self) -> None:
-        """Checks, at the end of the world, the guarded buffers that `goes_on` has kept; reports those touched since."""
+        """Reports, at the end of the world, each guarded buffer passed to `goes_on` that is `GuardedBuffer.touched`."""
         for where, buffer in self._buffers:
             if buffer.touched:
                 self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")
