@@ -300,6 +300,16 @@ async def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, 
     assert bytes(server.at("/file").data) == bytes(expected)
 
 
+@each_case(("mode", "left"), [("ab", b"theirs, ours"), ("a+b", b"theirs, ours"), ("wb", b", ours")])
+async def test_only_w_empties_a_file_that_is_made_while_it_is_opened(new_server: Any, mode: str, left: bytes) -> None:
+    server, mounted = new_server()
+    server.before = lambda name, _args: server.put("/file", b"theirs") if name == "CREATE" else None
+    async with await mounted().open("/file", mode) as file:
+        await file.write(b", ours")
+        assert file.tell() == len(left)
+    assert bytes(server.at("/file").data) == left
+
+
 async def test_appended_data_goes_behind_what_others_have_appended_since(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"0")
     async with await mounted().open("/file", "ab") as first, await mounted().open("/file", "a+b") as second:

@@ -30,7 +30,9 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
     elif wanted.creates:
         node, missing = await volume.resolver.find_or_place(path)
         if missing is not None:
-            node = await create_file(volume, node, missing, permissions, v3.createmode3.UNCHECKED)
+            # Another client may have made the file since: only "w" may empty that.
+            size, how = 0 if wanted.truncates else None, v3.createmode3.UNCHECKED
+            node = await create_file(volume, node, missing, permissions, how, size=size)
         else:
             await _check_access(volume, node, wanted)
             if wanted.truncates:
