@@ -164,6 +164,10 @@ def test_directories_are_made_with_the_parents_that_are_asked_for(server: Any, m
         run(fs.mkdir("/b/c"))
     run(fs.mkdir("/b/c/d/", parents=True))
     assert server.at("/b/c/d").type == ftype3.NF3DIR
+    run(fs.mkdir("/e/f/.", 0o700, parents=True))
+    assert (server.at("/e").mode, server.at("/e/f").mode) == (0o755, 0o700)
+    run(fs.mkdir("/g/../h", parents=True))
+    assert server.at("/g").type == server.at("/h").type == ftype3.NF3DIR
     server.put("/file")
     with pytest.raises(FileExistsError):
         run(fs.mkdir("/file", exist_ok=True))

@@ -11,7 +11,7 @@ from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.paths import Path, join, text_of
+from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
@@ -292,10 +292,12 @@ class ObjectCalls:
             made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
             self._resolver.keep_made(directory, name, *made)
         except NfsNotFound:
-            above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
+            above = [name for name in components(self._resolver.absolute(path)) if name != "."][:-1]
+            while above and above[-1] == "..":
+                above.pop()
             if not parents or not above:
                 raise
-            await self.mkdir(above, exist_ok=True, parents=True)
+            await self.mkdir("/" + "/".join(above), exist_ok=True, parents=True)
             await self.mkdir(path, mode, exist_ok=exist_ok)
         except NfsExists:
             if not exist_ok or not await self.is_dir(path):
