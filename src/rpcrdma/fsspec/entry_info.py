@@ -56,8 +56,8 @@ async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEnt
     entry = await fs.entry(path)
     if not entry.is_symlink():
         return entry_info(entry, name), entry
-    destination = await fs.readlink(entry)
-    return _info(name, await fs.stat(path), destination), None
+    found = await fs.stat(path)
+    return _info(name, found, await fs.readlink(entry)), None
 
 
 def entry_info(entry: DirEntry, name: str) -> Info:

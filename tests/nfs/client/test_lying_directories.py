@@ -16,6 +16,7 @@ import pytest
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import ls
 from rpcrdma.errors import RemoteProtocolError, RpcError
+from rpcrdma.fsspec.entry_info import info_at
 from rpcrdma.nfs.client import procedures
 from rpcrdma.nfs.client.trees import tree_glob, tree_remove, tree_walk, tree_work
 from support.cases import each_case
@@ -155,9 +156,16 @@ def test_a_link_without_a_target_leads_nowhere_at_each_try(server: Any, mounted:
         for _ in range(2):
             with pytest.raises(FileNotFoundError):
                 await client.stat(path, follow_symlinks=True)
+            with pytest.raises(FileNotFoundError):
+                await info_at(client, path, path)
 
     for path in ("/top/none", "/top/nul", "/top/none/good"):
         run(tried(path))
+    # The link itself exists.
+    for path, fault in (("/top/none", "is empty"), ("/top/nul", "holds a NUL")):
+        with pytest.raises(OSError, match=f"the target of this symbolic link {fault}") as caught:
+            run(mounted().readlink(path))
+        assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, path)
 
 
 @each_case("how", ["long", "json"])

@@ -11,7 +11,7 @@ from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.paths import Path, components, join, text_of
+from rpcrdma.nfs.client.paths import Path, components, join, text_of, told_target
 from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
@@ -264,13 +264,13 @@ class ObjectCalls:
     async def readlink(self, path: Path) -> str:
         """Returns the target of the symbolic link at `path`, unresolved.
 
-        Raises `NfsError` if the server refuses, with EINVAL if the object is no symbolic link, and the errors of
-        `Caller.call`.
+        Raises `NfsError` if the server refuses, OSError (EINVAL) if the object is no symbolic link, or its target is
+        empty or holds a NUL, and the errors of `Caller.call`.
         """
         node = await self._resolver.find(path, follow=False)
         if not node.is_symlink:
             raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, node.path)
-        return await self._resolver.target_of(node)
+        return told_target(await self._resolver.target_of(node), node.path)
 
     async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
         """Makes a directory, like `pathlib.Path.mkdir`.

@@ -161,6 +161,8 @@ class Resolver:
                 if links > _LINKS_MAX:
                     raise ServerPathError(errno.ELOOP, os.strerror(errno.ELOOP), absolute)
                 target = await self.target_of(node)
+                if not target or "\0" in target:
+                    raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, node.path)
             except NfsNotFound:
                 if node is not None:
                     raise
@@ -249,14 +251,10 @@ class Resolver:
     async def target_of(self, link: Node) -> str:
         """Returns the target of the symbolic link `link`: `link.target`, which is set by READLINK if it is None.
 
-        Raises:
-            NfsError: the server refuses; NFS3ERR_NOENT: the target is empty or holds a NUL.
+        The target is unchecked: it may be empty or hold a NUL. Raises `NfsError` if the server refuses.
         """
         if link.target is None:
-            target = await self._procedures.readlink(link)
-            if not target or "\0" in target:
-                raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, link.path)
-            link.target = target
+            link.target = await self._procedures.readlink(link)
         return link.target
 
 
