@@ -104,9 +104,8 @@ class NfsFilesystem(ObjectCalls):
     ) -> AsyncIterator[str]:
         """Yields the names in a directory in the server's order, without "." and "..".
 
-        This takes a fraction of the work of `scandir`, which fetches attributes as well. `onerror` is called with an
-        OSError for each invalid name, which is left out; without it RemoteProtocolError is raised. Iteration raises the
-        other errors of `scandir`.
+        This takes a fraction of the work of `scandir`, which fetches attributes as well. `onerror` gets an OSError for
+        each invalid name, which is left out; without it RemoteProtocolError is raised. Other errors: see `scandir`.
         """
         node = await self._resolver.find(path)
         names_max = self._volume.options.listed_names_max
@@ -141,8 +140,7 @@ class NfsFilesystem(ObjectCalls):
     async def first_entries(self, path: Path = ".") -> list[DirEntry]:
         """Returns the entries of a directory that one READDIRPLUS call returns with attributes: some hundreds, or all.
 
-        Entries with invalid names, or without attributes or handle, are left out. The result does not show whether
-        entries are missing.
+        Entries with invalid names, or without attributes or handle, are left out; the result does not show if any are.
 
         Raises:
             NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP); and the errors
@@ -270,9 +268,11 @@ class NfsFilesystem(ObjectCalls):
             gone, a reply of READ lacks the attributes, or there is nothing to read.
 
         Raises:
+            ValueError: `offset` is negative.
             NfsError: the server refuses; and the errors of `Caller.call`.
             OutOfMemory: the octets do not fit in memory.
         """
+        check_offset(offset)
         told: list[bool] = []
 
         def hear(present: v3.post_op_attr) -> None:

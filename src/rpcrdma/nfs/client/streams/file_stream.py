@@ -22,7 +22,7 @@ from rpcrdma.wire.buffers import Memory, as_view
 __all__ = ["NfsFile"]
 
 _READ_AHEAD_BLOCKS = 8
-"""READs that a stream has in flight at most, each of the server's preferred size (usually 1 MiB)."""
+"""READs ahead of the block being read that a stream has in flight at most, of the server's preferred size, or 1 MiB."""
 _WRITE_BEHIND_BLOCKS = 8
 """WRITEs that a stream has in flight at most."""
 _UNCOMMITTED_OCTETS_MAX = 32 << 20
@@ -282,6 +282,7 @@ class NfsFile:
         or `offset` is negative, OutOfMemory if the octets do not fit in memory.
         """
         await self._settle_writes()
+        check_offset(offset)
         known = min(size, max(0, self._end - offset) + self._sizes.read)
         data = await self._placed(known, offset)
         if len(data) == known < size:
@@ -306,7 +307,7 @@ class NfsFile:
 
         Raises:
             NfsError: the server refuses.
-            ValueError: the file is closed or was not opened for reading.
+            ValueError: the file is closed or was not opened for reading, or `size` or `offset` is negative.
             OutOfMemory: `size` octets do not fit in memory.
         """
 
@@ -319,6 +320,7 @@ class NfsFile:
 
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
+            check_offset(offset)
             found = await placed_bytes(self._node, size, fill)
             return found, self._ahead.rest(offset + len(found))
 
@@ -409,10 +411,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Sets the file's size, and a position at the old size, to the end of data appended since the last call.
-
-        No effect if no appended data was sent since then.
-        """
+        """Sets the size, and a position at the old size, to the end of data appended since the last call, if any."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:
@@ -471,8 +470,8 @@ class NfsFile:
         self._ahead.discard()
         self._lines = b""
 
-    async def _placed(self, size: int, offset: int) -> bytes:
-        return await placed_bytes(self._node, size, lambda buffer: self._direct(offset, buffer))
+    def _placed(self, size: int, offset: int) -> Coroutine[Any, Any, bytes]:
+        return placed_bytes(self._node, size, lambda buffer: self._direct(offset, buffer))
 
     def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
         return read_direct(
