@@ -106,6 +106,46 @@ def test_a_partial_file_that_another_copy_is_at_is_left_to_it(
     assert partial.read_bytes() == b"x" * (40 * BLOCK)
 
 
+@each_case("there", ["link", "directory", "a file that cannot be opened"])
+def test_what_else_has_the_name_of_a_partial_file_does_not_stop_a_download(
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    """Another user of the directory can foresee the name."""
+    server, mounted = new_server()
+    server.put("/file", CONTENT).mtime = nfstime3(1234, 567)
+    partial = tmp_path / partial_name("file", len(CONTENT), 1_234_000_000_567)
+    if there == "link":
+        partial.symlink_to("victim")
+    elif there == "directory":
+        partial.mkdir()
+    else:
+        partial.write_bytes(b"theirs")
+        inner = os.open
+
+        def refused(path: Any, *arguments: Any, **how: Any) -> int:
+            # Permissions do not stop a test of root.
+            if path == partial.name:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return inner(path, *arguments, **how)
+
+        monkeypatch.setattr(os, "open", refused)
+    assert download(mounted, tmp_path) == len(CONTENT)
+    assert names_in(tmp_path) == sorted([partial.name, "file"])
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_an_upload_leaves_a_partial_file_that_it_may_not_write(server: Any, mounted: Any, tmp_path: Path) -> None:
+    local = tmp_path / "file"
+    local.write_bytes(CONTENT)
+    os.utime(local, ns=(5, 1_234_000_000_567))
+    partial = partial_name("file", len(CONTENT), 1_234_000_000_567)
+    server.put(f"/{partial}", b"theirs", 0o600)
+    server.granted = 0x04
+    run(once(mounted(**OPTIONS), "upload", local, "/file", resume=True))
+    assert bytes(server.at("/file").data) == CONTENT
+    assert bytes(server.at(f"/{partial}").data) == b"theirs"
+
+
 def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tmp_path: Path) -> None:
     local = tmp_path / "file"
     local.write_bytes(CONTENT)

@@ -109,8 +109,7 @@ def told_of(path: str) -> Iterator[None]:
 def local_name(name: str) -> bytes:
     """Returns the octets of a server's name, the same in every locale, for use as a local name.
 
-    Raises:
-        OSError: EINVAL: the name is empty, "." or "..", or holds a slash or a NUL.
+    Raises OSError (EINVAL) if the name is empty, "." or "..", or holds a slash or a NUL.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
@@ -265,10 +264,10 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         mode: the mode of the file.
         exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
         partial: the name of the partial file, made if it is missing. None, or if that file is another user's, in use,
-            or not regular: the file gets a random name.
+            not regular, or cannot be opened: the file gets a random name.
 
     Raises:
-        OSError: the system refuses, also to open `partial`.
+        OSError: the system refuses.
     """
     temporary = temporary_name()
     final: int | None = mode & _MODE_KEPT
@@ -279,10 +278,12 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
     if partial is not None:
-        descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
-        if _is_ours(descriptor):
-            return Temporary(descriptor, partial, name, directory, final, stays=True)
-        os.close(descriptor)
+        # In a shared directory, another user may have put anything under a name that can be foreseen.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
+            if _is_ours(descriptor):
+                return Temporary(descriptor, partial, name, directory, final, stays=True)
+            os.close(descriptor)
     return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
 
 
@@ -372,8 +373,7 @@ def next_data(descriptor: int, offset: int) -> int:
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and final name, replacing an entry of that name, and closes it.
 
-    `size` is in octets, `times_ns` is (access, modification) in ns since 1970. Raises OSError; the file then stays
-    open, and the caller calls `abandon_file`.
+    `size` is in octets, `times_ns` (access, modification) in ns since 1970. Raises OSError; then call `abandon_file`.
     """
     os.ftruncate(file.descriptor, size)
     if file.mode is not None:

@@ -19,13 +19,14 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import of_no_use
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
-from rpcrdma.nfs.v3 import createmode3, ftype3
+from rpcrdma.nfs.v3 import ACCESS3_EXTEND, ACCESS3_MODIFY, createmode3, ftype3
 
 __all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_entry", "temporary_file"]
 
 T = TypeVar("T")
 
 _UNFINISHED_MODE = 0o600
+_WRITING = ACCESS3_MODIFY | ACCESS3_EXTEND
 _REMOVING_S = 10.0
 """Seconds that a failed copy waits for the removal of its unfinished file, as the server may be silent."""
 
@@ -49,17 +50,20 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
     The block renames the complete file. If the block fails, the file stays, unless its source has changed or the disk
-    is full (see `of_no_use`). If `name` is no regular file, or has another mode than 0600, the node is that of a
-    `temporary_file` instead.
+    is full (see `of_no_use`). If `name` is no regular file, has another mode than 0600, or was there and is refused to
+    this caller by ACCESS, as another user's file is, the node is that of a `temporary_file` instead.
 
     Raises:
         NfsError: the server refuses to make the file; and the errors of `Caller.call`.
     """
-    node = await looked_up(volume.procedures, directory, name)
+    node = found = await looked_up(volume.procedures, directory, name)
     if node is None:
         node = await _answered(volume, directory, name, _create(volume, directory, name))
     attributes = await volume.attributes(node)
-    if attributes.type != ftype3.NF3REG or attributes.mode & 0o777 != _UNFINISHED_MODE:
+    usable = attributes.type == ftype3.NF3REG and attributes.mode & 0o777 == _UNFINISHED_MODE
+    if usable and found is not None:
+        usable = (await volume.procedures.access(found, _WRITING))[0] == _WRITING
+    if not usable:
         async with temporary_file(volume, directory) as other:
             yield other
         return
