@@ -310,8 +310,8 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help=f"{what} whose name matches PATTERN (*, ?, [...]), with all entries below; a PATTERN with a slash is "
-        "compared with the path in the tree; may be repeated",
+        help=f"{what} whose name matches PATTERN (*, ?, [...]), with all entries below; a PATTERN with a slash, "
+        "other than at its end, is compared with the path from the top of the tree; may be repeated",
     )
 
 

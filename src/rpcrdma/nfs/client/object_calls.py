@@ -313,7 +313,7 @@ class ObjectCalls:
         """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
 
         Entries that match a shell pattern of `exclude` stay, with the directories above them. A pattern without a slash
-        is matched with names at any depth, a pattern with a slash with paths from `path`.
+        is matched with names at any depth, a pattern with a slash, other than at its end, with paths from `path`.
 
         Returns:
             The numbers of removed objects, and the failures, which `RemoveReport.check` raises.

@@ -58,15 +58,16 @@ class Exclusion:
     """The entries of a tree that a pattern matches, and all below them.
 
     Args:
-        patterns: shell patterns. A pattern without a slash, but for slashes at its ends, is for names at any depth;
-            any other, or one that begins with `./`, is for paths from the top of the tree. There `*` matches slashes.
+        patterns: shell patterns. Slashes at the end of a pattern are ignored. A pattern without another slash is for
+            names at any depth; any other, such as `/x` or `./x`, is for paths from the top of the tree. There `*`
+            matches slashes.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
         kinds: dict[bool, list[str]] = {False: [], True: []}
         for pattern in patterns:
-            text = pattern.removeprefix("./").strip("/")
-            kinds["/" in text or pattern.startswith("./")].append(translate(text))
+            text = pattern.rstrip("/")
+            kinds["/" in text].append(translate(text.removeprefix("./").lstrip("/")))
         self._names, self._paths = (
             re.compile("|".join(kinds[of_path])) if kinds[of_path] else None for of_path in (False, True)
         )
