@@ -192,6 +192,10 @@ def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_pa
     with pytest.raises(TransportClosed):
         run(closing(fs, fs.download("/file", tmp_path)))
     assert names_in(tmp_path) == []
+    # Nor if the caller's function fails when it is first told of the progress.
+    with pytest.raises(ZeroDivisionError):
+        run(once(mounted(**OPTIONS), "download", "/file", tmp_path, progress=lambda _files, octets: 1 // octets))
+    assert names_in(tmp_path) == []
 
 
 @each_case("way", ["download", "upload"])

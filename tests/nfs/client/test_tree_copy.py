@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import TransportClosed
+from rpcrdma.nfs.client.trees import tree_copy
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 from support.waiting import closing, once
@@ -216,6 +217,22 @@ async def test_a_copy_ends_when_it_is_cancelled_or_its_connection_lost(
             await copying
         assert tree.in_flight == 0
     assert [name for name in shape(tmp_path) if ".rpcrdma-" in name] == []
+
+
+async def test_an_upload_that_is_cancelled_before_it_lists_anything_leaves_nothing_open(
+    mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def cancel(*_: object) -> tuple[()]:
+        loop.call_soon_threadsafe(copying.cancel)
+        return ()
+
+    monkeypatch.setattr(tree_copy, "lost_from_local", cancel)
+    async with mounted() as fs:
+        copying = asyncio.ensure_future(fs.upload_tree(tmp_path, "/copy"))
+        with pytest.raises(asyncio.CancelledError):
+            await copying
 
 
 def test_a_tree_is_removed(tree: Any, mounted: Any) -> None:

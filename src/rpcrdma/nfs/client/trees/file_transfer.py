@@ -239,7 +239,6 @@ class FileTransfer:
         window = window_octets(self._volume.options.direct_calls, block)
         begin = max(0, min(file.size, attributes.size) - window) // block * block
         order = InOrder(window)
-        self.count(begin)
         end: int | None = None
 
         def starts() -> Iterator[int]:
@@ -271,6 +270,7 @@ class FileTransfer:
                 await fetch_range(start, min(block, attributes.size - start))
 
         try:
+            self.count(begin)
             await run_each(min(self._volume.options.direct_calls, -(-attributes.size // block)), starts(), fetch)
             # The file may have grown since its size was asked for.
             start = attributes.size

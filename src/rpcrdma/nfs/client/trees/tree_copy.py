@@ -89,9 +89,12 @@ async def upload_tree(
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
     )
-    work.report.not_carried.update(
-        await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
-    )
+    try:
+        lost = await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    work.report.not_carried.update(lost)
     return await _report_of(work, Folder(descriptor, node, local, made), transfer)
 
 
