@@ -408,15 +408,15 @@ NFS_COPY_LINKED_FILES_MAX = 200_000
 """Copied files of a tree that may have further names, which are to become links, some 600 octets each: 120 MB."""
 
 NFS_COPY_LINKED_OCTETS_MAX = 32 << 20
-"""Octets of the paths of the NFS_COPY_LINKED_FILES_MAX files: 160 for each; a path of a deep tree takes up to half a
-mebibyte."""
+"""Octets of memory of the paths of the NFS_COPY_LINKED_FILES_MAX files: 160 for each; a path of a deep tree takes up to
+two mebibytes."""
 
 NFS_TREE_FAILURES_MAX = 1000
 """Failures that the report on a tree keeps: enough to find the cause; the rest is counted."""
 
 NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
-"""Octets of the paths in the failures of a report: 1 KiB for each; a path of a deep tree takes up to half a mebibyte.
-"""
+"""Octets of memory of the paths in the failures of a report: 1 KiB for each; a path of a deep tree takes up to two
+mebibytes."""
 
 # NFS version 4
 

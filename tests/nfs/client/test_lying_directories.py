@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import os
+import sys
 from asyncio import run
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import ls
 from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.fsspec.entry_info import info_at
+from rpcrdma.limits import NFS_TREE_FAILURES_OCTETS_MAX
 from rpcrdma.nfs.client import procedures
 from rpcrdma.nfs.client.trees import tree_glob, tree_remove, tree_walk, tree_work
 from support.cases import each_case
@@ -111,6 +113,16 @@ def test_directories_without_end_end(
     report = remove(mounted, "/top")
     report.check()
     assert report.directories == 61
+
+
+@each_case("character", ["a", "\xe4", "\u20ac", "\U0001f600"])
+def test_the_paths_that_a_report_keeps_take_bounded_memory(character: str) -> None:
+    report = tree_work.CopyReport()
+    for number in range(600):
+        report.failed(f"/{number:04}/{character * 4000}", OSError())
+    sizes = [sys.getsizeof(failure.path) for failure in report.failures]
+    assert NFS_TREE_FAILURES_OCTETS_MAX <= sum(sizes) < NFS_TREE_FAILURES_OCTETS_MAX + sizes[-1]
+    assert report.failures_total == 600
 
 
 def test_many_names_are_listed_in_sorted_runs_before_the_bound_is_reached(

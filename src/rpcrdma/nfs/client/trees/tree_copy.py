@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any
 
@@ -156,7 +157,7 @@ class _Download:
         if identity is None:
             return None
         path = "/".join((*folder.below_top()[1], name))
-        return (path, identity), len(path)
+        return (path, identity), sys.getsizeof(path)
 
     async def link(self, folder: Folder, item: TreeItem, copy: _LocalCopy) -> None:
         top, _ = folder.below_top()

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import functools
 import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -94,18 +95,18 @@ class CopyFailure:
 
 @dataclass(slots=True)
 class Kept:
-    """Counts the paths in a report on a tree and their characters: a hostile server may invent many and long paths."""
+    """Counts the paths in a report on a tree and their memory: a hostile server may invent many and long paths."""
 
     paths: int = 0
     octets: int = 0
-    """The characters of the paths."""
+    """The octets of memory that the paths take, which are up to four for each character."""
 
     def takes(self, path: str) -> bool:
-        """Counts `path` and returns True while fewer than 1,000 paths and 1 Mi characters are counted; else False."""
+        """Counts `path` and returns True while fewer than 1,000 paths and 1 MiB of them are counted; else False."""
         if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
             return False
         self.paths += 1
-        self.octets += len(path)
+        self.octets += sys.getsizeof(path)
         return True
 
 
