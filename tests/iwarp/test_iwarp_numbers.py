@@ -75,6 +75,8 @@ def test_a_setting_at_its_bound_is_taken(settings: dict[str, object]) -> None:
         ({"outbound_reads": READS_MAX + 1}, "outbound_reads"),
         ({"first_send_pause_s": -0.001}, "first_send_pause_s"),
         ({"first_send_pause_s": 10.0, "startup_timeout_s": 10.0}, "first_send_pause_s"),
+        ({"startup_timeout_s": 0.0}, "startup_timeout_s"),
+        ({"startup_timeout_s": -1.0}, "startup_timeout_s"),
         ({"nudge_after_s": -0.001}, "nudge_after_s"),
         ({"ready_frames": ReadyFrame(0)}, "ready_frames"),
         ({"peer_to_peer": True, "enhanced": False}, "peer_to_peer"),

@@ -75,6 +75,8 @@ class IwarpConfig:
         for name, depth in (("inbound_reads", self.inbound_reads), ("outbound_reads", self.outbound_reads)):
             if not 0 <= depth <= READS_MAX:
                 raise ValueError(f"{name} is {depth}, not within 0 to {READS_MAX}")
+        if self.startup_timeout_s <= 0:
+            raise ValueError(f"startup_timeout_s is {self.startup_timeout_s}, not above 0")
         if not 0 <= self.first_send_pause_s < self.startup_timeout_s:
             raise ValueError(f"first_send_pause_s is {self.first_send_pause_s}, not within 0 to startup_timeout_s")
         if self.nudge_after_s < 0:
