@@ -554,3 +554,14 @@ def test_a_large_file_in_memory_loses_its_last_name_in_a_thread(
     assert served.status(putrootfh(), savefh(), rename("moved", "larger")) == "OK"
     assert served.server.hops == hops + 2
     assert served.status(putrootfh(), remove("none")) == "NOENT"
+
+
+def test_the_name_of_an_owner_is_looked_up_in_a_thread(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    monkeypatch.setattr(served.local.trees[0], "in_memory", True)
+    served.client.handle("file")
+    hops = served.server.hops
+    assert served.status(putrootfh(), create("new", 2, attributes=fattr({36: opaque(b"root@here")}))) == "OK"
+    assert served.server.hops == hops + 1

@@ -83,6 +83,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     kind = _MADE.get(args.objtype.type)
     if kind is None:
         raise Refused(_S.NFS4ERR_BADTYPE)
+    # Also where the tree is in memory: names of owners are looked up.
+    compound.wait()
     wanted = wanted_of(args.createattrs)
     data: Any = args.objtype.value
     target, device = b"", (0, 0)
