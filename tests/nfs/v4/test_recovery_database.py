@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from state_rig import counted_octets
 from support.cases import each_case
@@ -190,6 +191,26 @@ def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
         database._database.execute("PRAGMA query_only = 0")
         assert database.begin()
         assert [rows_of(*each) for each in (("tcp://h:2", "/b"), ("tcp://h:3", "/c"))] == [[], rows]
+
+
+def test_locks_that_fail_beside_the_database_are_a_failure_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> bool:
+        raise OSError(5, "no answer")
+
+    runs = Runs(tmp_path)
+    for method in ("change", "in_the_way"):
+        with closing(runs.start("tcp://h:1")), closing(runs.start("tcp://h:2", begins=False)) as database:
+            with monkeypatch.context() as patched:
+                patched.setattr(LocalLocks, method, fails)
+                assert not database.begin()
+                assert not database.keep(ROW)
+                database.serve(["tcp://h:3"], ["/a"])
+                assert "no answer" in database.failure
+            assert database.keep(ROW)
+            assert database.failure == ""
+    assert len(caplog.messages) == 2
 
 
 def test_a_client_that_is_written_while_the_addresses_change_is_found_by_the_later_ones(tmp_path: Path) -> None:

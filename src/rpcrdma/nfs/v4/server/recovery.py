@@ -210,14 +210,14 @@ class RecoveryDatabase:
     def _write(self, step: Callable[[], object]) -> bool:
         """Calls `step`, which writes to the database, after `_note`, which writes this server's addresses and exports.
 
-        Returns False if the disk has failed (sqlite3.Error); this is logged once until a write succeeds, which is
-        logged as well. Takes the lock of the database.
+        Returns False if the disk has failed (sqlite3.Error, or OSError of the file with the locks); this is logged once
+        until a write succeeds, which is logged as well. Takes the lock of the database.
         """
         with self._lock:
             try:
                 self._note()
                 step()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 failed, self.failure = self.failure, f"{self._path}: {error}"
                 if not failed:
                     _LOGGER.warning(
