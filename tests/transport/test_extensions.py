@@ -153,15 +153,16 @@ def test_a_long_body_goes_on_in_further_messages(octets: int) -> None:
 
 def test_a_body_that_does_not_fit_is_refused_before_it_is_sent() -> None:
     pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
-    with pytest.raises(LocalProtocolError, match="ANSWER: 5036 octets, one message holds 4096"):
-        pair.link.send(ANSWER, [bytes(5000)])
+    with pytest.raises(LocalProtocolError, match="ANSWER: 4097 octets, one message holds 4096"):
+        pair.link.send(ANSWER, [bytes(4077)])
     with pytest.raises(LocalProtocolError, match="header type 0x102: the extension recorded has no such row"):
         pair.link.send(UNFLAGGED)
     with pytest.raises(LocalProtocolError, match="flags 0x40 of ANSWER"):
         pair.link.send(ANSWER, flags=BOLD)
+    xid = pair.link.send(ANSWER, [bytes(4076)])
     pair.run()
     assert pair.of_server is not None
-    assert pair.of_server.messages == []
+    assert pair.of_server.messages == [(ANSWER, xid, 0, False, bytes(4076))]
 
 
 def test_a_version_without_extensions_says_so() -> None:
@@ -201,6 +202,14 @@ def test_errors_of_the_extension_reach_the_sender() -> None:
         ExtensionError(refused, REFUSED, (5, 6), Cause.EXTENSION),
         ExtensionError(faulty, 0, (), Cause.HEADER),
     ]
+
+
+def test_a_message_with_a_repeated_xid_is_the_last_one_to_be_forgotten() -> None:
+    pair = Pair(Recorded(), Recorded())
+    for body in (b"word", *[b"more"] * (EXTENSION_MESSAGES_REMEMBERED - 1), b"refuse  ", b"more"):
+        pair.link.send(ANSWER, [body], xid=None if body == b"more" else 5)
+    pair.run()
+    assert pair.of_client.errors == [ExtensionError(5, REFUSED, (5, 6), Cause.EXTENSION)]
 
 
 async def test_an_awaited_answer_ends_with_the_answer_the_peers_error_or_the_connection() -> None:

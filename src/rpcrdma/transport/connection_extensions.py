@@ -250,19 +250,20 @@ class Extensions:
             raise TransportClosed(session.failure or "the connection is not open yet")
         if not session.dialect.introduces:
             raise LocalProtocolError("the connection speaks a version without extensions")
-        octets = sum(map(len, body)) + session.dialect.geometry.call_header
+        octets = sum(map(len, body)) + session.dialect.geometry.prefix
         if octets > session.send_octets and not row.continues:
             raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")
         if xid is None:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        self.outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         if not answer:
             if self._sent is None:
                 self._sent = {}
+            # The first key is the oldest one: a repeated XID goes to the end.
+            self._sent.pop(xid, None)
             self._sent[xid] = link
             if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
-                # The first key is the oldest one.
                 del self._sent[next(iter(self._sent))]
-        self.outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         link.wake()
         return xid
 
