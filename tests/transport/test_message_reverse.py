@@ -96,6 +96,15 @@ def test_a_client_that_takes_no_calls_is_not_called(told: bool) -> None:
     assert peer.received == []
 
 
+def test_a_client_that_takes_no_calls_makes_its_own_all_the_same() -> None:
+    pair = EndpointPair(version="2")
+    pair.connect()
+    pair.client.allow_reverse()
+    pair.client.call(7, message(7, CALL), NOTHING)
+    pair.run()
+    assert len(calls_in(pair.server_events())) == 1
+
+
 SEGMENT = (77, 64, 4096)
 
 

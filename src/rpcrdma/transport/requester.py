@@ -102,11 +102,11 @@ class Requester:
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 
     def allow(self) -> None:
-        """Permits calls to the client, whose upper layer is ready for them (RFC 8167 section 6); for a server only.
+        """Permits a server to call its client, whose upper layer is ready for calls (RFC 8167 section 6).
 
-        No effect if the client's transport properties state that it takes no calls.
+        No effect at a client, or if the client's transport properties state that it takes no calls.
         """
-        self._allowed = self._session.reverse_support is not ReverseSupport.NONE
+        self._allowed |= self._session.reverse_support is not ReverseSupport.NONE
 
     def _refuse(self) -> NoReturn:
         session = self._session
