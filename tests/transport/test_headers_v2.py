@@ -87,6 +87,7 @@ def test_malformed_properties_do_not_decode(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_property_set(octets_of(vector))
     assert caught.value.field == vector["field"]
+    assert caught.value.offset == vector.get("offset", caught.value.offset)
 
 
 def test_as_many_properties_as_limits_allow() -> None:

@@ -155,8 +155,9 @@ def decode_property_set(octets: Buffer) -> PropertySet:
     for _ in range(count):
         number, length = reader.take(_PROPERTY, "rdma_which")
         value = reader.octets(length, "rdma_data")
-        if any(reader.octets(-length & 3, "padding of rdma_data")):
-            raise DecodeError("padding of rdma_data", reader.pos - 4, "zero", "another value")
+        padding = -length & 3
+        if any(reader.octets(padding, "padding of rdma_data")):
+            raise DecodeError("padding of rdma_data", reader.pos - padding, "zero", "another value")
         properties.append((number, value))
     reader.done("rdma_props")
     return tuple(properties)
