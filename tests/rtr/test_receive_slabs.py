@@ -180,10 +180,12 @@ def test_a_group_that_begins_in_a_slab_ends_in_it(lead: int, prefix: int) -> Non
 def test_the_spare_slots_are_for_as_many_messages_as_the_last_group_awaits(
     last: tuple[int, int], follow: list[tuple[int, int]], stay: int
 ) -> None:
-    receives = SlabReceives(SlabStore(HEAD, SLOT))
-    found = places(receives, SINGLES * 15 + [last] + follow)
+    store = SlabStore(HEAD, SLOT)
+    found = places(SlabReceives(store), SINGLES * 15 + [last] + follow)
     assert [slot for slab, slot in found if not slab] == list(range(16 + stay))
     assert [slot for slab, slot in found if slab] == list(range(len(follow) - stay))
+    # The store has the full slab again, which nothing refers to any more.
+    assert store.take_slab().touched == 16 + stay
 
 
 @BOTH_LEADS

@@ -231,10 +231,10 @@ class SlabReceives:
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
             self._follow()
-            if slab.taken >= slab.slots and not self._to_come:
+            if slab.taken == slab.slots + slab.spare or (slab.taken >= slab.slots and not self._to_come):
                 self._store.give_slab(slab)
                 slab = None
-        if slab is None or slab.taken == slab.slots + slab.spare:
+        if slab is None:
             self._slab = slab = self._store.take_slab()
             self._to_come = 0
         start = slab.taken * slab.octets
