@@ -124,8 +124,9 @@ ends_as_programs_do()
 in_child(reads_anew)
 reads_anew()
 
-with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file:
+with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file, fs.open(folder + "/t", "w") as text:
     file.write(b"before")
+    text.write("before")
 
     def is_told():
         for use in (lambda: fs.listdir(), lambda: file.write(b"child"), lambda: fs.connection.call(None, None)):
@@ -136,6 +137,7 @@ with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file:
             else:
                 raise AssertionError("no error")
         file.close()
+        text.close()
         fs.close()
         reads_anew()
 
@@ -144,8 +146,9 @@ with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file:
         warnings.simplefilter("ignore", DeprecationWarning)
         in_child(is_told)
     file.write(b" and after")
+    text.write(" and after")
 with sync.nfs_open(url) as fs:
-    assert fs.read_bytes(folder + "/g") == b"before and after"
+    assert fs.read_bytes(folder + "/g") == fs.read_bytes(folder + "/t") == b"before and after"
 left_open = sync.nfs_open(url)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

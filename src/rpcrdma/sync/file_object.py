@@ -274,10 +274,12 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             self._held.raw.flush()
 
     def close(self) -> None:
-        """Flushes the file and closes it; no effect if it is closed already.
+        """Flushes the file and closes it; no effect if it is closed already, or in a forked child.
 
         Raises OSError if a write has failed; the file is closed in any case.
         """
+        if self._loop.forked:
+            return
         try:
             with self._closing:
                 super().close()
