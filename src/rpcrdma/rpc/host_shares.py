@@ -47,8 +47,9 @@ class HostShares:
     """The amounts of one resource, such as locks, that each host holds; all hosts together may hold `most`.
 
     A host may have half of what others leave: one alone half of all, a second one a quarter, a third one an eighth. So
-    there is room for a host that has none, unless some dozen hosts act together. With IPv6 what its network holds
-    counts against a host, too. The parameter `names` of the methods is the result of `names_of_host`.
+    there is room for a host that has none, unless some dozen hosts act together. With IPv6 what an address holds counts
+    twice, for itself and in its network: one address alone may have a third of all, its network half. The parameter
+    `names` of the methods is the result of `names_of_host`.
     """
 
     __slots__ = ("_held", "most", "used")
