@@ -102,14 +102,19 @@ async def test_a_handler_that_does_not_block_is_done_at_once(handler: Any) -> No
     assert await runner.drain(0)
 
 
-@each_case("steps", [False, True])
-async def test_what_takes_a_worker_thread_begins_anew_in_one(*, steps: bool) -> None:
-    began = []
+@each_case(("steps", "acts"), [(False, False), (True, False), (False, True), (True, True)])
+async def test_what_takes_a_worker_thread_begins_anew_in_one(*, steps: bool, acts: bool) -> None:
+    began, acting = [], []
+
+    @contextmanager
+    def identity() -> Iterator[None]:
+        acting.append(threading.get_ident())
+        yield
 
     def inline(args: int, context: Any) -> int:
         began.append(threading.get_ident())
         if len(began) == 1:
-            raise WorkerNeeded
+            raise WorkerNeeded(ActAs(identity()) if acts else MAY_BLOCK)
         return args + 1
 
     @inline_or_worker
@@ -123,6 +128,7 @@ async def test_what_takes_a_worker_thread_begins_anew_in_one(*, steps: bool) -> 
     assert run.result == 6
     loop, worker = began
     assert loop == threading.get_ident() != worker
+    assert acting == [worker] * acts
     assert await runner.drain(1)
 
 

@@ -61,8 +61,8 @@ class WorkerNeeded(Exception):
     """Raised in the event loop by a handler that has changed nothing yet: it runs again in a worker thread.
 
     Args:
-        step: for a handler that catches the exception of a part of itself: the step to yield before that part runs
-            again, MAY_BLOCK or an `ActAs`. The server itself ignores the step.
+        step: the step before it runs again, MAY_BLOCK or an `ActAs`. A handler that catches the exception of a part of
+            itself yields this step before that part runs again.
     """
 
     def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:

@@ -104,7 +104,8 @@ class HandlerRunner:
             else:
                 self._start_task(call, result)
                 return
-        except WorkerNeeded:
+        except WorkerNeeded as wait:
+            call.step = wait.step
             if execution is _INLINE_OR_WORKER:
                 call.rest = route.handler(call.args, call)
             self._start_worker(call)
@@ -284,7 +285,7 @@ class HandlerRunner:
         try:
             rest, call.rest = call.rest, None
             if rest is None:
-                worker.act_as(None)
+                worker.act_as(None if call.step is None else call.step.identity)
                 result = call.route.handler(call.args, call)
             else:
                 result = worker.finish(rest, call.step)
