@@ -49,6 +49,13 @@ def test_cancelled_timers_neither_ring_nor_pile_up_nor_hold_the_clock() -> None:
         assert len(loop._timers) < 1_000
         await time_passes(10_000)
         assert (rung, now_s()) == ([7], 10_000)
+        # What has run, or is no timer, leaves the timers as they are.
+        timers = loop._timers
+        handles = [loop.call_later(1, int) for _ in range(500)]
+        await time_passes(2)
+        for handle in (*handles, *(loop.call_soon(int) for _ in range(500))):
+            handle.cancel()
+        assert loop._timers is timers
 
     run(main)
 
@@ -75,8 +82,16 @@ def test_a_task_that_polls_without_letting_time_pass_is_told_so(monkeypatch: pyt
         while now_s() < 1:  # noqa: ASYNC110 - the fault that is tested
             await asyncio.sleep(0)
 
-    with pytest.raises(Stalled, match="a task polls"):
-        run(main)
+    async def by_timers() -> None:
+        def again() -> None:
+            running().call_later(0, again)
+
+        again()
+        await time_passes(1)
+
+    for polls in (main, by_timers):
+        with pytest.raises(Stalled, match="a task polls"):
+            run(polls)
 
 
 def test_causes_cross_futures_tasks_and_timers() -> None:

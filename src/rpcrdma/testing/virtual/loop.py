@@ -126,7 +126,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._order += 1
         # In the order of scheduling where times are equal: a heap alone would not keep it.
         heapq.heappush(self._timers, (when, self._order, handle))
-        handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - has `cancel` report to the loop
+        handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - while the heap has it
         return handle
 
     def schedule(
@@ -207,18 +207,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
             future.set_exception(error)
         return future
 
-    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if not handle._scheduled:  # type: ignore[attr-defined]  # noqa: SLF001 - the loop's part of a handle
+            return
         self._stale += 1
         if self._stale > _STALE_KEPT and self._stale > len(self._timers) // 2:
             self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
             heapq.heapify(self._timers)
-            self._stale = 0
+            # The handle itself, which counts as cancelled only after this call.
+            self._stale = 1
 
     def _run_once(self) -> None:
         soon, timers = self._soon, self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
-            self._stale = max(0, self._stale - 1)
+            self._stale -= 1
         self._turns += 1
         if not soon:
             if not timers:
@@ -226,11 +229,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if timers[0][0] > self.now_s:
                 self.now_s = timers[0][0]
                 self._turns = 0
-        elif self._turns > _TURNS_MAX:
+        if self._turns > _TURNS_MAX:
             self._turns = 0
             raise Stalled(f"{_TURNS_MAX} turns without time: a task polls; have it sleep for longer than 0")
         while timers and timers[0][0] <= self.now_s:
-            soon.append(heapq.heappop(timers)[2])
+            handle = heapq.heappop(timers)[2]
+            self._stale -= handle.cancelled()
+            handle._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001
+            soon.append(handle)
         for _ in range(len(soon)):
             handle = soon.popleft()
             if not handle.cancelled():
