@@ -11,6 +11,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.virtual import (
     DELIVERED,
+    NO_CAUSE,
     PROFILES,
     Delivery,
     EventKind,
@@ -22,7 +23,7 @@ from rpcrdma.testing.virtual import (
     VirtualLoop,
 )
 from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
-from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, ScatteredBuffer, Status
+from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, ScatteredBuffer, Status, Verb
 
 FREE = FabricModel(
     miles=0.0,
@@ -280,6 +281,29 @@ def test_a_crash_ends_messages_that_have_not_left_and_no_others() -> None:
     assert [completion.length for _, completion in pair.told[pair.far]] == [1000]
 
 
+def test_a_host_that_was_restarted_waits_for_nothing_from_before_the_crash() -> None:
+    pair = Pair(bandwidth_bits_s=8e3, interrupt_s=0.5)
+    host = pair.far.host
+    other, _ = pair.fabric.pair(host, pair.near.host)
+    pair.told[other], other.on_news = [], pair.taker(other)
+    pair.receive()
+    # An interrupt has begun, and a message occupies the wire for a second.
+    pair.near.post_send("s", [b""], signaled=False)
+    pair.far.post_send("long", [bytes(1000)], signaled=False)
+    left: list[float] = []
+
+    def restart() -> None:
+        host.stall(100.0)
+        host.crash()
+        host.restart()
+        left.append(host.leave(MessageKind.SEND, 0, NO_CAUSE, -1)[0] - pair.began_s)
+        host.interrupt(other, Completion("new", Verb.RECEIVE, Status.SUCCESS, 0), NO_CAUSE)
+
+    pair.at(0.25, restart)
+    pair.run()
+    assert (left, pair.times(other)) == (close(0.25), close(0.75))
+
+
 def test_without_coalescing_each_completion_has_an_interrupt_of_its_own() -> None:
     pair = Pair(interrupt_s=5e-6, coalescing=False)
     pair.receive(3)
@@ -472,6 +496,14 @@ def test_no_message_overtakes_a_delayed_one() -> None:
     assert pair.times(pair.near) == close(0.5, 0.5)
     assert [event.text for event in pair.events(EventKind.ARRIVE)] == ["send", "rdma-write"]
     assert [event.text for event in pair.events(EventKind.FAULT)] == ["send 2: delayed by 0.5 s"]
+
+
+def test_an_equal_fate_is_no_fault() -> None:
+    pair = Pair({MessageKind.SEND: Delivery()})
+    pair.receive()
+    pair.near.post_send("s", [b"x"])
+    pair.run()
+    assert pair.events(EventKind.FAULT) == []
 
 
 def test_a_connection_ends_in_order_after_all_work_is_acknowledged() -> None:

@@ -234,7 +234,7 @@ class Host:
             The fate; `DELIVERED` if this host has no `faults`.
         """
         fate = DELIVERED if self.faults is None else self.faults.on_message(message)
-        if fate is not DELIVERED:
+        if fate != DELIVERED:
             loop = self.loop
             text = f"{message.kind.value} {message.number}: {_fate_text(fate)}"
             self.note(EventKind.FAULT, loop.time(), loop.cause, message.connection, text=text)
@@ -273,17 +273,20 @@ class Host:
             cost_s=interrupt_s,
             text=_words_of(first.news),
         )
-        self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
+        self.loop.schedule(ends_s, first.interrupt, self._take_next, self.boots, context=self.context)
 
-    def _take_next(self) -> None:
+    def _take_next(self, boots: int) -> None:
         """Hands the next waiting completion or event to the software; no effect if none waits.
 
         Schedules the handover of the one after it: with coalescing for the time when the software has processed this
-        one, otherwise by an interrupt. While the software is stalled, postpones itself to the end of the stall.
+        one, otherwise by an interrupt. While the software is stalled, postpones itself to the end of the stall. No
+        effect if the host has crashed since the call was scheduled, when the property `boots` was `boots`.
         """
         loop = self.loop
+        if boots != self.boots:
+            return
         if loop.now_s < self._stalled_until_s:
-            loop.schedule(self._stalled_until_s, loop.cause, self._take_next, context=self.context)
+            loop.schedule(self._stalled_until_s, loop.cause, self._take_next, boots, context=self.context)
             return
         self._attended = False
         pending = self._done or self._pending
@@ -306,7 +309,7 @@ class Host:
                 if waits:
                     self._interrupt()
             elif waits or loop.time() > loop.now_s:
-                loop.schedule(loop.time(), NO_CAUSE, self._take_next, context=self.context)
+                loop.schedule(loop.time(), NO_CAUSE, self._take_next, boots, context=self.context)
             else:
                 self._attended = False
 
@@ -358,6 +361,8 @@ class Host:
         self.record(EventKind.CRASH)
         self.up = False
         self._crashes_s.append(self.loop.now_s)
+        self._wire_free_s = self._stalled_until_s = 0.0
+        self._attended = False
         self._pending.clear()
         self._done.clear()
         for end in list(self.ends):
