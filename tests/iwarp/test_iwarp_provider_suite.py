@@ -46,6 +46,13 @@ KINDS = {
 }
 
 
+def test_a_joined_end_without_room_for_octets_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = maker(1448, whole, crc=True, peer_to_peer=False)()
+    monkeypatch.setattr(IwarpQueuePair, "next_buffers", lambda _: [])
+    with pytest.raises(AssertionError, match="no buffer"):
+        pair.progress()
+
+
 @pytest.mark.req("DDP-19", "DDP-20", "RD-12", "RD-17", "DDP-3", "MPA-21", "RD-10", "V2-3", "V2-64")
 @each_case("kind", KINDS)
 @each_case("check", CHECKS)

@@ -110,7 +110,8 @@ class JoinedPair:
             Whether any octets, or the end of a stream, were moved.
 
         Raises:
-            AssertionError: the two ends still answer each other after a million moves.
+            AssertionError: the two ends still answer each other after a million moves, or `next_buffers` of one end has
+                no room for octets of the other.
         """
         moved = False
         for _ in range(_MOVES_MAX):
@@ -142,5 +143,8 @@ class JoinedPair:
         view = memoryview(data)
         while start < octets:
             step = self.chunking(octets - start)
-            start += feed(receiver, view[start : start + step])
+            taken = feed(receiver, view[start : start + step])
+            if not taken:
+                raise AssertionError("an end has no buffer for the octets of the other one")
+            start += taken
         return True
