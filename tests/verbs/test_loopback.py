@@ -73,6 +73,19 @@ def test_read_takes_a_step_to_ask_and_one_to_answer() -> None:
     assert (completion.verb, completion.status) == (Verb.RDMA_READ, Status.REMOTE_ACCESS)
 
 
+def test_a_long_read_into_an_abandoned_sink_goes_nowhere() -> None:
+    a, pd_a, b, pd_b = make_pair()
+    connect(a, b)
+    memory = bytearray(200_000)
+    source = pd_b.register(b"x" * 200_000, Access.REMOTE_READ)
+    sink = pd_a.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    a.post_read("r", sink, 0, 200_000, source.handle, source.offset)
+    pd_a.abandon(sink)
+    a.progress()
+    assert a.completions.popleft().status is Status.SUCCESS
+    assert memory == bytes(200_000)
+
+
 def test_read_into_a_sink_that_ended_breaks_the_connection() -> None:
     a, pd_a, b, pd_b = make_pair()
     connect(a, b)

@@ -208,7 +208,7 @@ class LoopbackQueuePair(PostingQueuePair):
         try:
             if work.length:
                 data = self.pd.find(work.handle, work.offset, work.length, Access.REMOTE_READ)
-                peer.pd.find(sink.handle, sink.offset + work.sink_start, work.length, Access.REMOTE_WRITE)[:] = data
+                peer.pd.place(sink.handle, sink.offset + work.sink_start, work.length, [data])
         except RemoteAccessError as error:
             work.status = Status.REMOTE_ACCESS
             peer._break(str(error), work)
