@@ -21,7 +21,7 @@ from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, EncodedReply, deco
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, READ4resok, SEQUENCE4args, SEQUENCE4resok, nfs_opnum4, nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server import handles, names
-from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
+from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, run
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import WorkerNeeded
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
@@ -480,7 +480,7 @@ def test_an_operation_that_takes_a_worker_thread_runs_again_in_one() -> None:
 
 def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:
     def read(_compound: Compound, _args: Any) -> None:
-        raise MustWait
+        raise WorkerNeeded
 
     session = SimpleNamespace(reply_limits=((1 << 20, S.NFS4ERR_REP_TOO_BIG), (256, S.NFS4ERR_REP_TOO_BIG_TO_CACHE)))
     one = Run(call_of(SEQUENCE, PUTFH, READ, GETFH), {OP.OP_READ: read}, session=session)

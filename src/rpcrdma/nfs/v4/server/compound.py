@@ -1,8 +1,8 @@
 """A COMPOUND while it runs: the state that its operations share, and the run from the first to the last.
 
 Each operation is a function `name(compound, args)` that returns the operation's result, or raises `Refused` or an error
-of a tree. An operation that would block in the event loop raises `MustWait` before it has changed anything; the rest of
-the COMPOUND then runs in a worker thread, from this operation on.
+of a tree. An operation that would block in the event loop raises `WorkerNeeded` before it has changed anything; the
+rest of the COMPOUND then runs in a worker thread, from this operation on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import BulkItem, Encoder, padded_octets
 
-__all__ = ["Compound", "Handler", "KeptReply", "MustWait", "Parts", "Placeable", "run"]
+__all__ = ["Compound", "Handler", "KeptReply", "Parts", "Placeable", "run"]
 
 T = TypeVar("T")
 _S = nfsstat4
@@ -38,19 +38,6 @@ _BEGINNING: Final = struct.Struct(">3I")
 """The status, the length of an empty tag, and the number of results."""
 _NO_ITEMS: Final = [[0] * (at + 1) for at in (*range(NFS4_COMPOUND_OPERATIONS_MAX), -1)]
 """`EncodedReply.begun` of replies without items, by the index of the last operation, which is -1 without any."""
-
-
-class MustWait(WorkerNeeded):
-    """Raised by an operation, before it has changed anything, that would block in the event loop.
-
-    `run` then runs the operation again in a worker thread.
-
-    Args:
-        identity: the identity that the worker thread takes on for this operation; None: the server's own.
-    """
-
-    def __init__(self, identity: AbstractContextManager[Any] | None = None) -> None:
-        super().__init__(MAY_BLOCK if identity is None else ActAs(identity))
 
 
 class KeptReply(Exception):
@@ -195,13 +182,13 @@ class Compound:
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
-        """Returns `found`, the result of a call that must not block; raises MustWait for None: the call would block."""
+        """Returns `found`, the result of a call that must not block; raises WorkerNeeded for None: it would block."""
         if found is None:
-            raise MustWait
+            raise WorkerNeeded
         return found
 
     def wait(self, identity: AbstractContextManager[Any] | None = None) -> None:
-        """Raises MustWait if the operation runs in the event loop, so that it runs again in a worker thread.
+        """Raises WorkerNeeded if the operation runs in the event loop, so that it runs again in a worker thread.
 
         To be called before a call that may block; no effect in a worker thread.
 
@@ -209,7 +196,7 @@ class Compound:
             identity: the identity that the worker thread takes on for this operation; None: the server's own.
         """
         if not self.context.may_block:
-            raise MustWait(identity)
+            raise WorkerNeeded(MAY_BLOCK if identity is None else ActAs(identity))
 
 
 _Encode: TypeAlias = Callable[[Encoder, Any], None]

@@ -24,7 +24,7 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
     """Runs COPY (RFC 7862 section 15.2): copies a range of the saved file to the current one, before the answer.
 
     Copies at most `NFS4_COPY_OCTETS_MAX` octets; a count of 0 stands for the rest of the source. Returns the number of
-    octets copied, their stability and the write verifier. Raises MustWait (run again in a worker thread), Refused,
+    octets copied, their stability and the write verifier. Raises WorkerNeeded (run again in a worker thread), Refused,
     tree.Refused or OSError, such as NFS4ERR_PARTNER_NOTSUPP for a file of another server, NFS4ERR_INVAL for a copy
     within one file or beyond the end of the source, NFS4ERR_BAD_STATEID or ENOSPC.
     """
@@ -47,7 +47,7 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
 def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
     """Runs CLONE (RFC 7862 section 15.13): replaces a range of the current file by shared blocks of the saved file.
 
-    Clones all octets or none; a count of 0 stands for the rest of the saved file. Raises MustWait (run again in a
+    Clones all octets or none; a count of 0 stands for the rest of the saved file. Raises WorkerNeeded (run again in a
     worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL, NFS4ERR_BAD_STATEID, EXDEV or EOPNOTSUPP.
     """
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
@@ -60,7 +60,7 @@ def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> 
     """Returns (the saved file, open for reading; the current file, open for writing).
 
     Their stateids are `source` and `target`; where `io_file` returns None, the file is opened by the caller's rights.
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
     NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
     """
     node, saved = compound.node, compound.saved

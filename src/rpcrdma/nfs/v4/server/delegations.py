@@ -54,8 +54,8 @@ def no_delegation(wish: int) -> nfs4.open_delegation4:
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
     """Takes a lease, which reports local writers, on the file of an OPEN that may give a read delegation.
 
-    To be called before the OPEN opens the file, without the lock of the `State`. Raises MustWait (run again in a worker
-    thread).
+    To be called before the OPEN opens the file, without the lock of the `State`. Raises WorkerNeeded (run again in a
+    worker thread).
 
     Args:
         compound: the running COMPOUND.
@@ -135,8 +135,8 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed, and recalls these.
 
     Delegations of the client of `compound` do not count. Never waits for a return. If only clients whose lease has
-    passed have delegations, ends these clients instead, which may block: raises MustWait (run again in a worker thread)
-    in the event loop. The caller holds no lock.
+    passed have delegations, ends these clients instead, which may block: raises WorkerNeeded (run again in a worker
+    thread) in the event loop. The caller holds no lock.
     """
     state = state_of(compound)
     if state.claims.delegations:
@@ -149,8 +149,8 @@ def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[Non
     """Checks as `wait_for_delegations` before `with`, and until its end gives no client a delegation on `nodes`.
 
     For a change inside `with` of each of `nodes` (None: no object) without an open for writing. Raises Refused
-    (NFS4ERR_DELAY: other clients have delegations, which are recalled) or MustWait (run again in a worker thread). The
-    caller holds no lock.
+    (NFS4ERR_DELAY: other clients have delegations, which are recalled) or WorkerNeeded (run again in a worker thread).
+    The caller holds no lock.
     """
     state, now_s = state_of(compound), compound.now_s
     files = [compound.file_of(node) for node in nodes if node is not None]

@@ -27,8 +27,8 @@ _ENDS_OCTETS = 8 + 4 + 4
 def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4resok:
     """Runs GETXATTR (RFC 8276 section 8.4.1): returns the value of an extended attribute of the current object.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or ENODATA,
-    or Refused with the status in `compound.too_big` if the reply has no room for the value.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or
+    ENODATA, or Refused with the status in `compound.too_big` if the reply has no room for the value.
     """
     name, (_, node) = _checked(args.gxa_name), _extended(compound)
     value = node.get_xattr(compound.caller, name)
@@ -40,8 +40,8 @@ def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4res
 def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
     """Runs SETXATTR (RFC 8276 section 8.4.2): sets an extended attribute of the current object.
 
-    Returns the object's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError,
-    such as NFS4ERR_DELAY (delegations are recalled), NFS4ERR_XATTR2BIG or EEXIST.
+    Returns the object's change_info4. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_DELAY (delegations are recalled), NFS4ERR_XATTR2BIG or EEXIST.
     """
     name, change = _checked(args.sxa_key), Change()
     if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
@@ -57,8 +57,8 @@ def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATT
 
     They are those after a cookie that fit `lxa_maxcount` and the room of the reply. The cookie of a name is a digest of
     it, and names are in the order of their cookies, so that a listing continues after the same name when others have
-    been created or removed. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_TOOSMALL (no name fits) or EACCES.
+    been created or removed. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such
+    as NFS4ERR_TOOSMALL (no name fits) or EACCES.
     """
     _, extended = _extended(compound)
     room = min(args.lxa_maxcount, compound.left()) - _ENDS_OCTETS
@@ -82,8 +82,8 @@ def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATT
 def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVEXATTR4resok:
     """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute of the current object.
 
-    Returns the object's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError,
-    such as NFS4ERR_DELAY (delegations are recalled) or ENODATA.
+    Returns the object's change_info4. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_DELAY (delegations are recalled) or ENODATA.
     """
     name, change = _checked(args.rxa_name), Change()
     node, extended = _to_change(compound)
@@ -112,7 +112,7 @@ def _cookie(name: bytes) -> int:
 def _extended(compound: Compound) -> tuple[Node, Extended]:
     """Returns the current object twice, typed as `Node` and as `Extended`; the operation may block afterwards.
 
-    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_NOTSUPP if the object's tree has no extended
+    Raises WorkerNeeded (run again in a worker thread) or Refused: NFS4ERR_NOTSUPP if the object's tree has no extended
     attributes, NFS4ERR_WRONG_TYPE if the object is neither a regular file nor a directory.
     """
     node = compound.node
@@ -129,7 +129,7 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
     """Returns the current object twice, as `Node` and as `Extended`, for a change of its extended attributes.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE), or tree.Refused
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE), or tree.Refused
     (EROFS: the export is read-only for the caller).
     """
     found = _extended(compound)

@@ -11,8 +11,8 @@ from rpcrdma.nfs.export.removed_file import RemovedFile
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.compound import Compound, MustWait
-from rpcrdma.rpc.service import CredentialTooWeak
+from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.rpc.service import CredentialTooWeak, WorkerNeeded
 
 __all__ = [
     "check_not_covered",
@@ -68,7 +68,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
 
     For such a root, sets `compound.caller` to the caller's rights in that export; with `admitted` False, does not check
     that the export is open to the caller, and leaves `compound.caller`. `name` is a result of `checked_name`. Raises
-    MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor),
+    WorkerNeeded (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor),
     tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
@@ -91,7 +91,7 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
     """Returns the export root or pseudo directory that is mounted over `name` in the directory `within`, or None.
 
     A pseudo directory leads to an export below. Does not look whether `within` itself has an object of this name, which
-    `object_named` prefers to a pseudo directory. Raises MustWait (run again in a worker thread).
+    `object_named` prefers to a pseudo directory. Raises WorkerNeeded (run again in a worker thread).
     """
     exports = compound.server.exports
     places = exports.mounted_in(within.tree).get(name, ())
@@ -111,7 +111,7 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
 def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
     """Returns the object at the path `names` below `top`, the root of an export; None if a look-up on the way fails.
 
-    Does not look for other exports on the way. Raises MustWait (run again in a worker thread).
+    Does not look for other exports on the way. Raises WorkerNeeded (run again in a worker thread).
     """
     found = top
     for name in names:
@@ -126,7 +126,7 @@ def mounted_on(compound: Compound, node: Node) -> int | None:
     """Returns the inode number of the directory that `node`, the root of an export, covers; None for other objects.
 
     Where another export has no directory at the path of `node`, or another file system is mounted there, the number is
-    one that no file has. Raises MustWait (run again in a worker thread).
+    one that no file has. Raises WorkerNeeded (run again in a worker thread).
     """
     exports = compound.server.exports
     number: int | None = exports.mounted_on(node)
@@ -140,7 +140,7 @@ def mounted_on(compound: Compound, node: Node) -> int | None:
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
     """Returns the object `name` in `directory`, or None if there is none; ignores exports that are mounted there.
 
-    Raises MustWait (run again in a worker thread), tree.Refused or OSError.
+    Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError.
     """
     try:
         return compound.or_wait(directory.lookup(compound.caller, name, at_once=compound.at_once))
@@ -153,7 +153,7 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
     """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`.
 
-    Raises MustWait (run again in a worker thread).
+    Raises WorkerNeeded (run again in a worker thread).
     """
     covered = covering(compound, directory, name)
     if covered is not None and compound.server.exports.is_export(covered):
@@ -164,7 +164,7 @@ def put_root(compound: Compound, _args: None) -> None:
     """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
     If the next operation is SECINFO or SECINFO_NO_NAME, any security flavor will do (RFC 8881 section 2.6.3.1). Raises
-    MustWait (run again in a worker thread), CredentialTooWeak (the root asks for another security flavor) or
+    WorkerNeeded (run again in a worker thread), CredentialTooWeak (the root asks for another security flavor) or
     tree.Refused (EACCES: the root is closed to the caller; EAGAIN: the caller's groups cannot be looked up now).
     """
     exports = compound.server.exports
@@ -180,9 +180,9 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
     If the next operation is SECINFO or SECINFO_NO_NAME, any security flavor will do. A file that the client has open or
     delegated is found also when it has lost its last name; and if the operations that follow only close, unlock or
-    return delegations, also when the export is closed to the caller, as after a reload of the exports. Raises MustWait
-    (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or
-    EACCES for a closed export.
+    return delegations, also when the export is closed to the caller, as after a reload of the exports. Raises
+    WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    BAD_HANDLE, ESTALE, or EACCES for a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
@@ -206,7 +206,7 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
             raise
         found = still_open, _NO_RIGHTS if closed else compound.or_wait(exports.admit(still_open.tree, compound.context))
     if found is None:
-        raise MustWait
+        raise WorkerNeeded
     compound.current, compound.caller = found
     compound.stateid = None
 
@@ -264,7 +264,8 @@ def restore_handle(compound: Compound, _args: None) -> None:
 def lookup(compound: Compound, args: LOOKUP4args) -> None:
     """Runs LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory the current object.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
+    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    ENOENT.
     """
     within = checked_directory(compound.node)
     compound.set_current(object_named(compound, within, checked_name(args.objname)))
@@ -273,7 +274,8 @@ def lookup(compound: Compound, args: LOOKUP4args) -> None:
 def lookup_parent(compound: Compound, _args: None) -> None:
     """Runs LOOKUPP (RFC 8881 section 18.14): makes the directory above the current one the current object.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, as `parent_of`.
+    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, as
+    `parent_of`.
     """
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 
@@ -282,7 +284,7 @@ def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Nod
     """Returns the directory above `within`; if it is in another export, sets `compound.caller` to the rights there.
 
     With `admitted` False, as for SECINFO_NO_NAME, checks no rights in another export, and leaves `compound.caller`.
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
     CredentialTooWeak, tree.Refused or OSError.
     """
     exports = compound.server.exports

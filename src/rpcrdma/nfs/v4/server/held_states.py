@@ -162,8 +162,8 @@ class HeldStates:
         """Ends an open and its lock states; raises Refused (NFS4ERR_LOCKS_HELD) if one of these has locked ranges.
 
         `find` returns the open; it is called with the lock held, and may raise Refused. If there are more than 64 lock
-        states, calls `wait` without the lock, which raises MustWait in the event loop, and then ends them in steps. The
-        caller does not hold the lock.
+        states, calls `wait` without the lock, which raises WorkerNeeded in the event loop, and then ends them in steps.
+        The caller does not hold the lock.
         """
 
         def check(held: Held) -> None:

@@ -34,7 +34,7 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 def described(compound: Compound, node: Node, attributes: int) -> Described:
     """Returns a `Described`, from which `fattr_of` encodes `attributes` of `node`: bit n stands for attribute number n.
 
-    Raises MustWait (run again in a worker thread), or OSError if attributes of the file system cannot be read.
+    Raises WorkerNeeded (run again in a worker thread), or OSError if attributes of the file system cannot be read.
     """
     server = compound.server
     found = Described(node.attributes(), node.handle, server.lease_s, server.exports.mounted_on(node))
@@ -59,7 +59,8 @@ def describe_file_system(described: Described, node: Node) -> None:
 def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
     """Runs GETATTR (RFC 8881 section 18.7): returns attributes of the current object as an encoded fattr4.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_INVAL: an attribute can only be set), or OSError.
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_INVAL: an attribute can only be set), or
+    OSError.
     """
     node, request = compound.current, args.attr_request
     assert node is not None
@@ -81,7 +82,7 @@ def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
 def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs VERIFY: raises Refused (NFS4ERR_NOT_SAME) unless the current object has all given attributes.
 
-    Raises MustWait (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
+    Raises WorkerNeeded (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
     comparable.
     """
     if not _as_expected(compound, args):
@@ -91,7 +92,7 @@ def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
 def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs NVERIFY: raises Refused (NFS4ERR_SAME) if the current object has all given attributes.
 
-    Raises MustWait (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
+    Raises WorkerNeeded (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
     comparable.
     """
     if _as_expected(compound, args):
@@ -124,7 +125,7 @@ def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4reso
 def read_link(compound: Compound, _args: None) -> nfs4.READLINK4resok:
     """Runs READLINK (RFC 8881 section 18.24): returns the target of the current object, a symbolic link.
 
-    Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, MustWait (run again in a worker thread), tree.Refused or
+    Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, WorkerNeeded (run again in a worker thread), tree.Refused or
     OSError.
     """
     node = compound.node

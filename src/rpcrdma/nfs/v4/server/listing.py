@@ -31,9 +31,9 @@ _ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
 def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4resok:
     """Runs READDIR (RFC 8881 section 18.23): returns entries of the current directory after a cookie, with attributes.
 
-    Returns the entries that fit `maxcount`, `dircount` and the room of the reply, without "." and "..". Raises MustWait
-    (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR, NFS4ERR_BAD_COOKIE,
-    NFS4ERR_TOOSMALL (no entry fits) or NFS4ERR_INVAL (an attribute that can only be set).
+    Returns the entries that fit `maxcount`, `dircount` and the room of the reply, without "." and "..". Raises
+    WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR,
+    NFS4ERR_BAD_COOKIE, NFS4ERR_TOOSMALL (no entry fits) or NFS4ERR_INVAL (an attribute that can only be set).
     """
     node = checked_directory(compound.node)
     wanted = bits_of(args.attr_request)

@@ -91,7 +91,7 @@ class LockState(Held):
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
     """Runs LOCK (RFC 8881 section 18.10): locks a range of the current file for a lock owner; returns the new stateid.
 
-    Never waits for a conflicting lock. Raises MustWait (run again in a worker thread), OSError or Refused:
+    Never waits for a conflicting lock. Raises WorkerNeeded (run again in a worker thread), OSError or Refused:
     NFS4ERR_DENIED with the conflicting lock, NFS4ERR_DELAY at a bound of the server, NFS4ERR_OPENMODE, NFS4ERR_GRACE,
     NFS4ERR_BAD_STATEID and others of the RFC.
     """
@@ -155,7 +155,7 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
 def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
     """Runs LOCKT (RFC 8881 section 18.11): checks that a lock owner could lock a range of the current file.
 
-    Returns if no lock conflicts. Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED
+    Returns if no lock conflicts. Raises WorkerNeeded (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED
     with the conflicting lock, NFS4ERR_DELAY (a client with such a lock is about to end), NFS4ERR_GRACE, NFS4ERR_INVAL
     (wrong range), or a status of `check_regular` if the object is no regular file.
     """
@@ -182,8 +182,8 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
 
     Returns the new stateid of the owner's locks.
 
-    Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY (too
-    many ranges), NFS4ERR_BAD_STATEID and others of the RFC.
+    Raises WorkerNeeded (run again in a worker thread), OSError or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY
+    (too many ranges), NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -209,8 +209,8 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
 def _lockable(compound: Compound) -> Node:
     """Returns the current object, a regular file; the operation may block afterwards.
 
-    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or MustWait (run again in a
-    worker thread).
+    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or WorkerNeeded (run again in
+    a worker thread).
     """
     node = compound.node
     check_regular(node)

@@ -44,9 +44,9 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
     """Returns `node` if it is a directory in which `who`, the caller's rights there, permits to change `name` now.
 
-    Raises MustWait (run again in a worker thread) in the event loop, unless the tree is in memory, so that the caller
-    may block after the return. Raises Refused (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export is
-    mounted over `name`; those of `checked_name`), or tree.Refused (EROFS).
+    Raises WorkerNeeded (run again in a worker thread) in the event loop, unless the tree is in memory, so that the
+    caller may block after the return. Raises Refused (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export
+    is mounted over `name`; those of `checked_name`), or tree.Refused (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
@@ -60,7 +60,7 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes
 
 
 def _wait_if_large(compound: Compound, found: Node | None) -> None:
-    """Raises MustWait in the event loop if `found`, which may lose its last name, is too large to be freed there."""
+    """Raises WorkerNeeded in the event loop if `found`, which may lose its last name, is too large to free there."""
     if found is not None and not compound.context.may_block and found.attributes().size > NFS4_FREED_AT_ONCE_OCTETS:
         compound.wait()
 
@@ -76,7 +76,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file in the current directory.
 
     The new object becomes the current one. Returns the directory's change_info4 and the attributes that were set.
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or
+    EEXIST.
     """
     name = args.objname
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
@@ -104,8 +105,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
     """Runs REMOVE (RFC 8881 section 18.25): removes a name of a file or directory from the current directory.
 
-    Returns the current directory's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused
-    or OSError, such as NFS4ERR_DELAY (delegations are recalled) or ENOENT.
+    Returns the current directory's change_info4. Raises WorkerNeeded (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_DELAY (delegations are recalled) or ENOENT.
     """
     name, change = args.target, Change()
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
@@ -119,7 +120,7 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one.
 
-    Does nothing if both names are of one object. Returns the change_info4 of both directories. Raises MustWait (run
+    Does nothing if both names are of one object. Returns the change_info4 of both directories. Raises WorkerNeeded (run
     again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
     """
     if compound.saved is None:
@@ -143,8 +144,8 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
     """Runs LINK (RFC 8881 section 18.9): gives the saved object a further name, in the current directory.
 
-    Returns the current directory's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused
-    or OSError, such as NFS4ERR_ISDIR or EEXIST.
+    Returns the current directory's change_info4. Raises WorkerNeeded (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)

@@ -149,7 +149,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 
     Raises Refused (NFS4ERR_BAD_STATEID and others of RFC 8881 section 8.2.4; NFS4ERR_OPENMODE: not open for writing;
     NFS4ERR_LOCKED: an open denies `access`; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled, or a client that
-    denies `access` is about to end) or MustWait (run again in a worker thread).
+    denies `access` is about to end) or WorkerNeeded (run again in a worker thread).
 
     Args:
         compound: the COMPOUND; the current object is a regular file.
@@ -195,7 +195,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 def _check_denials(compound: Compound, state: State, file: bytes, access: int, own: Held | None = None) -> None:
     """Raises Refused (NFS4ERR_LOCKED) if opens other than `own` deny `access`, and one of their clients has a lease.
 
-    Ends these clients if the leases of all have passed: raises MustWait for that in the event loop, and Refused
+    Ends these clients if the leases of all have passed: raises WorkerNeeded for that in the event loop, and Refused
     (NFS4ERR_DELAY) if one of the clients is ending already.
     """
 
@@ -226,7 +226,7 @@ def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create or truncate; may give a read delegation.
 
-    The file becomes the current object. Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak,
+    The file becomes the current object. Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak,
     tree.Refused or OSError, such as NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
@@ -356,7 +356,8 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """Returns file, change_info4 and attributes set for an OPEN by name (CLAIM_NULL), which may create the file.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
+    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    ENOENT.
     """
     name = args.claim.value
     assert isinstance(name, bytes)
@@ -371,7 +372,8 @@ def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
     """Returns the `_Target` of an OPEN that creates `name`: a new file or, if `how` allows it, the existing one.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EEXIST.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or
+    EEXIST.
     """
     compound.wait()
     check_changeable(compound.caller)
@@ -459,7 +461,7 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """Runs CLOSE (RFC 8881 section 18.2): ends an open with its lock states, and returns the invalid special stateid.
 
-    Raises MustWait (run again in a worker thread, for an open with many lock states) or Refused: NFS4ERR_LOCKS_HELD
+    Raises WorkerNeeded (run again in a worker thread, for an open with many lock states) or Refused: NFS4ERR_LOCKS_HELD
     while a range is locked, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
     state_of(compound).drop_unlocked(lambda: find(compound, args.open_stateid, Open), compound.wait)

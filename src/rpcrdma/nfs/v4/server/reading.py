@@ -10,8 +10,9 @@ from rpcrdma.nfs.export import claims, tree
 from rpcrdma.nfs.export.tree import FileKind, OpenFile
 from rpcrdma.nfs.v4.nfs4 import READ4args, nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.compound import Compound, MustWait, Placeable
+from rpcrdma.nfs.v4.server.compound import Compound, Placeable
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
+from rpcrdma.rpc.service import WorkerNeeded
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["file_to_read", "lent_buffer", "read"]
@@ -27,7 +28,7 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     """Returns the current file, open for reading by a stateid, or opened now by the caller's rights.
 
     The latter if `io_file` returns None, as for a special stateid or another user's, and always in a tree that does not
-    keep removed files. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    keep removed files. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as
     NFS4ERR_ISDIR or EACCES.
     """
     node = compound.current
@@ -56,9 +57,9 @@ def read(compound: Compound, args: READ4args) -> Placeable:
     """Runs READ (RFC 8881 section 18.22): returns the encoded result, with the data as its DDP-eligible item.
 
     In the event loop, reads only data that need no wait for a disk. If more are wanted, keeps the data read in
-    `compound.partial`, and raises MustWait: `read` runs again in a worker thread, and reads the rest. Raises Refused,
-    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if the reply
-    has no room.
+    `compound.partial`, and raises WorkerNeeded: `read` runs again in a worker thread, and reads the rest. Raises
+    Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if
+    the reply has no room.
     """
     # The file may have lost its end meanwhile: memory that is not needed any more is not for the next READ.
     begun, compound.partial = compound.partial, None
@@ -80,7 +81,7 @@ def read(compound: Compound, args: READ4args) -> Placeable:
             got += file.read(buffer[got:wanted], offset + got, at_once=at_once)
         if got < wanted and at_once:
             compound.partial = buffer, got
-            raise MustWait
+            raise WorkerNeeded
         data = buffer[:got]
         if got < wanted:
             size = file.attributes().size

@@ -36,7 +36,7 @@ def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
     """Runs SECINFO (RFC 8881 section 18.29): returns the flavors for the object of a name in the current directory.
 
-    After it there is no current object. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    After it there is no current object. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
     OSError, such as NFS4ERR_NOTDIR or ENOENT.
     """
     within = checked_directory(compound.node)
@@ -46,7 +46,7 @@ def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO
 def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SECINFO4resok:
     """Runs SECINFO_NO_NAME (RFC 8881 section 18.45): returns the flavors for the current object or its parent.
 
-    After it there is no current object. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    After it there is no current object. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
     OSError, such as NFS4ERR_NOENT above the root of all names, or NFS4ERR_NOTDIR for the parent of a file.
     """
     node = compound.node

@@ -72,7 +72,7 @@ _BACK: Final = {
 def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANGE_ID4resok:
     """Runs EXCHANGE_ID (RFC 8881 section 18.35): finds or makes the record of a client, and returns its id.
 
-    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_CLID_INUSE, NFS4ERR_NOENT,
+    Raises WorkerNeeded (run again in a worker thread) or Refused, such as NFS4ERR_CLID_INUSE, NFS4ERR_NOENT,
     NFS4ERR_NOT_SAME, NFS4ERR_DELAY for want of room, or NFS4ERR_PERM, also for a host that may use no export.
     """
     # RFC 7862 section 14.1 defines the flag for fences.
@@ -111,8 +111,9 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
 def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.CREATE_SESSION4resok:
     """Runs CREATE_SESSION (RFC 8881 section 18.36): creates a session, and confirms its client.
 
-    If the client asks for a back channel, the server calls it over the connection of this call. Raises MustWait (run
-    again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
+    If the client asks for a back channel, the server calls it over the connection of this call. Raises WorkerNeeded
+    (run again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or
+    NFS4ERR_TOOSMALL.
     """
     _check_host(compound, _S.NFS4ERR_STALE_CLIENTID)
     state, caller = state_of(compound), compound.context.client
@@ -218,7 +219,8 @@ def destroy_session(compound: Compound, args: nfs4.DESTROY_SESSION4args) -> None
 def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> None:
     """Runs DESTROY_CLIENTID (RFC 8881 section 18.50): ends the record of a client without sessions and state.
 
-    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID or NFS4ERR_CLIENTID_BUSY.
+    Raises WorkerNeeded (run again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID or
+    NFS4ERR_CLIENTID_BUSY.
     """
     compound.wait()
     state = state_of(compound)
@@ -231,8 +233,8 @@ def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> No
 def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> None:
     """Runs RECLAIM_COMPLETE (RFC 8881 section 18.51): ends the right of a client to reclaim its state.
 
-    With `rca_one_fs` has no effect, but needs a current filehandle. Raises MustWait (run again in a worker thread) or
-    Refused, such as NFS4ERR_NOFILEHANDLE, NFS4ERR_COMPLETE_ALREADY, or NFS4ERR_DELAY if the disk has failed.
+    With `rca_one_fs` has no effect, but needs a current filehandle. Raises WorkerNeeded (run again in a worker thread)
+    or Refused, such as NFS4ERR_NOFILEHANDLE, NFS4ERR_COMPLETE_ALREADY, or NFS4ERR_DELAY if the disk has failed.
     """
     client: Client = compound.client
     if args.rca_one_fs:

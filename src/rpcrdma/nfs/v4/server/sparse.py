@@ -27,8 +27,9 @@ _NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTU
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
     """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole in the current file.
 
-    The end of a file is a hole; if there is nothing before, returns the end with `sr_eof` True. Raises MustWait (run
-    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO for an offset not before the end.
+    The end of a file is a hole; if there is nothing before, returns the end with `sr_eof` True. Raises WorkerNeeded
+    (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO for an offset not before the
+    end.
     """
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
@@ -48,7 +49,8 @@ def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
 def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
     """Runs ALLOCATE (RFC 7862 section 15.1): allocates a range of the current file, which it extends if it is shorter.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_FBIG or ENOSPC.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_FBIG or
+    ENOSPC.
     """
     if args.aa_offset + args.aa_length > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
@@ -60,7 +62,8 @@ def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
 def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
     """Runs DEALLOCATE (RFC 7862 section 15.4): frees a range of the current file, which then reads as zeros.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EROFS.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or
+    EROFS.
     """
     if args.da_offset + args.da_length > _LENGTHS:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -72,7 +75,7 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
     """Returns the current file, open for writing by a stateid, or opened now by the caller's rights.
 
-    The latter if `io_file` returns None, as for a special stateid. Raises MustWait (run again in a worker thread),
+    The latter if `io_file` returns None, as for a special stateid. Raises WorkerNeeded (run again in a worker thread),
     Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if `octets`, the length of the range to change, is 0,
     NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
     """
@@ -91,8 +94,8 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
     """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of the current file ahead, if the hints say WILLNEED.
 
-    Returns the hints that are followed: none for a special stateid or in a tree in memory. Raises MustWait (run again
-    in a worker thread), OSError, or Refused for a wrong stateid or an object that is no regular file.
+    Returns the hints that are followed: none for a special stateid or in a tree in memory. Raises WorkerNeeded (run
+    again in a worker thread), OSError, or Refused for a wrong stateid or an object that is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)

@@ -105,9 +105,9 @@ class State(HeldStates):
 
         After `InTheWay`, ends the clients that the error names: they are courteous (lease passed), have restarted, or
         hold nothing. After `Unrecorded`, writes the error's client to the recovery database. `step` changes nothing if
-        it raises one of these. To end or write clients may block: `wait` is called before, and raises `MustWait` in the
-        event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the state.
-        Raises Refused (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
+        it raises one of these. To end or write clients may block: `wait` is called before, and raises `WorkerNeeded` in
+        the event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the
+        state. Raises Refused (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
         """
         while True:
             try:

@@ -20,7 +20,7 @@ _S = nfs4.nfsstat4
 def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
     """Runs TEST_STATEID (RFC 8881 section 18.48): returns the status of each stateid, NFS4_OK for a valid one.
 
-    Raises MustWait for more than `NFS4_STATEIDS_AT_ONCE` (64) stateids, to run again in a worker thread.
+    Raises WorkerNeeded for more than `NFS4_STATEIDS_AT_ONCE` (64) stateids, to run again in a worker thread.
     """
     state = state_of(compound)
     statuses: list[int] = []
@@ -48,7 +48,7 @@ def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
 def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
     """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or any revoked state.
 
-    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD, NFS4ERR_BAD_STATEID, or
+    Raises WorkerNeeded (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD, NFS4ERR_BAD_STATEID, or
     NFS4ERR_DELAY if the disk has failed.
     """
     state, client = state_of(compound), compound.client

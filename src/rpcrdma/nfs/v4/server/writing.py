@@ -26,7 +26,7 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
     """Runs WRITE (RFC 8881 section 18.32): writes to the current file, at most `Tree.transfer_octets` octets.
 
     The thread takes on the caller's identity meanwhile, on which quotas depend. Returns the number of octets written,
-    their stability and the write verifier. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    their stability and the write verifier. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
     OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
     """
     node = compound.node
@@ -49,8 +49,8 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
 def opened_to_write(compound: Compound) -> OpenFile:
     """Opens the current file for writing by the rights of the caller, as is needed where `io_file` returns None.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_DELAY while delegations are recalled), tree.Refused
-    or OSError.
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_DELAY while delegations are recalled),
+    tree.Refused or OSError.
     """
     node = compound.node
     file = compound.or_wait(node.open(compound.caller, MODIFY, at_once=compound.at_once))
@@ -62,7 +62,7 @@ def opened_to_write(compound: Compound) -> OpenFile:
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
     """Runs COMMIT (RFC 8881 section 18.3): syncs unstable data of the current file; returns the write verifier.
 
-    Raises MustWait (run again in a worker thread), Refused (such as NFS4ERR_DELAY while delegations are recalled),
+    Raises WorkerNeeded (run again in a worker thread), Refused (such as NFS4ERR_DELAY while delegations are recalled),
     tree.Refused or OSError, such as EIO if data is lost.
     """
     node = compound.node
@@ -81,7 +81,7 @@ def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
     """Runs SETATTR (RFC 8881 section 18.30): sets attributes of the current object; returns the bitmap4 of those set.
 
-    A size needs the stateid in `args`. Ignores the mode of a symbolic link. Raises MustWait (run again in a worker
+    A size needs the stateid in `args`. Ignores the mode of a symbolic link. Raises WorkerNeeded (run again in a worker
     thread), Refused, tree.Refused or OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while
     delegations are recalled, or EROFS. If setting fails halfway, `Refused.value` has the attributes that were set.
     """
