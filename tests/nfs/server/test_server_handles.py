@@ -414,9 +414,21 @@ def test_one_climb_serves_all_directories_below_each_other_far_down(
     assert len(climbs) == 1
 
 
-def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[int]]) -> None:
+def test_the_event_loop_neither_climbs_nor_reads_a_disk(
+    far_down: tuple[Any, list[bytes], list[int]], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, handles, climbs = far_down
-    backend, context = server.services.nfs.exports, server.contexts[-1]
+    backend = server.services.nfs.exports
+    file, other = server.create(handles[-1], "file"), server.create(handles[0], "x (deleted)")
+    context = server.contexts[-1]
+    for handle in (file, other):
+        assert backend.locate(handle, context)[0] is backend.nodes.held[handle]
+    context.may_block = False
+    with monkeypatch.context() as patch:
+        # Neither the place of a file far down, nor whether a file with such a name is deleted.
+        patch.setattr(server.state.places, "find", None)
+        patch.setattr(os, "lstat", None)
+        assert [backend.locate(handle, context) for handle in (file, other)] == [None, None]
     node = backend.nodes.held[handles[-1]]
     context.may_block = False
     assert backend.locate(handles[-1], context)[0] is node

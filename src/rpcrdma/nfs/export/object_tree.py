@@ -134,8 +134,8 @@ class ObjectTree(Generic[N]):
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
         """Returns whether a node's object is still in the export and not deleted, by the path that the kernel reports.
 
-        Marks the node as used. May wait for a disk if the path is too long for the kernel; with `at_once` it is then
-        also False where the answer takes milliseconds or more. Raises OSError if /proc cannot be read.
+        Marks the node as used. May wait for a disk if the path is too long for the kernel or ends in " (deleted)"; with
+        `at_once` it is then also False where the answer takes milliseconds or more. Raises OSError if /proc fails.
         """
         node.used = True
         root = self._root_path
@@ -145,7 +145,7 @@ class ObjectTree(Generic[N]):
             seen, below = node.seen
             if path == seen and root is below:
                 return True
-            if self._below_root(path, node.proc_path) is None:
+            if (at_once and path.endswith(_DELETED)) or self._below_root(path, node.proc_path) is None:
                 return False
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
@@ -376,7 +376,7 @@ class ObjectTree(Generic[N]):
         directory = node
         try:
             if node.kind != stat.S_IFDIR:
-                place = self._places.find(node.handle)
+                place = None if at_once else self._places.find(node.handle)  # that may wait for the database
                 above = self._cache.held.get(place.parent) if place is not None else None
                 if place is None or above is None:
                     return False
