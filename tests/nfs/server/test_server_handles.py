@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -262,6 +263,27 @@ def test_one_search_serves_for_all_lost_handles(
     clock[0] += 20 * NFS_SEARCH_REST_NS
     assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
     assert len(directories_read) == 6
+
+
+def test_a_directory_that_cannot_be_read_hides_what_is_there_and_is_not_read_again_soon(
+    start: Start, lost: Any, tmp_path: Path, directories_read: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(open_by_handle=False)
+    file = server.lookup(server.mount(), "hello.txt")
+    handles = lost(server)
+    forget_places(tmp_path)
+    entries = tree_search.directory_entries
+
+    def fail(directory: int, path: bytes, mount: int) -> Any:
+        yield from entries(directory, path, mount)
+        if path == b"./a":
+            raise OSError(errno.EIO, "bad sector")
+
+    monkeypatch.setattr(tree_search, "directory_entries", fail)
+    again = start(open_by_handle=False)
+    assert {again.getattr_status(handle) for handle in handles} == {"IO"}
+    assert again.getattr_status(file) == "OK"
+    assert sorted(directories_read) == [b".", b"./a", b"./a/b"]
 
 
 def test_one_search_finds_all_objects_whose_places_were_lost(

@@ -57,7 +57,6 @@ _PLACES_TRIED_MAX = 16
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
-
 N = TypeVar("N", bound=HeldNode)
 _Way: TypeAlias = tuple[N, Sequence[bytes]]
 """A directory that is held, and the names that lead down from it to an object."""
@@ -418,8 +417,8 @@ class ObjectTree(Generic[N]):
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
         """Yields (directory node, names below it) for paths at which the object of a handle may be, cheapest first.
 
-        The caller closes the generator, which holds a lock until then if it has searched the tree. Raises Refused:
-        ESTALE: the object is deleted, or is a directory outside the export; EAGAIN: the next search has to wait.
+        The caller closes the generator, which holds a lock until then if it has searched the tree. Raises OSError: a
+        directory cannot be read; or Refused: ESTALE: the object is deleted or outside; EAGAIN: the search has to wait.
         """
         if (way := self._where_last_seen(handle)) is not None:
             yield way
@@ -441,6 +440,7 @@ class ObjectTree(Generic[N]):
                     yield self.root, names
             elif shown:
                 raise Refused(errno.EAGAIN)
+            self._search.check()
 
     def _where_last_seen(self, handle: bytes) -> _Way[N] | None:
         names: list[bytes] = []

@@ -2,11 +2,12 @@
 
 It is for handles whose objects are neither where they were last seen nor where the kernel says. Its results are hints:
 an object may have been renamed since. A walk through many entries is not repeated soon, however many handles are
-asked for; until then objects that it has not shown count as gone.
+asked for; until then objects that it has not shown count as gone, or as failed if it could not read all directories.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -42,6 +43,8 @@ class TreeSearch:
         self._names: NameTable | None = None
         self._cost = 0
         self._ended = 0
+        self._failure = 0
+        """The error number of a directory that the last walk could not read to its end; 0: it has read all."""
         self._used = False
 
     def is_due(self) -> bool:
@@ -60,29 +63,39 @@ class TreeSearch:
         """Walks through the tree, and replaces the collected names; may take seconds.
 
         Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (counted as in `is_due`) or at `NFS_SEARCH_OCTETS_MAX` octets
-        of collected names. Directories that cannot be opened are left out. Raises OSError if reading one fails; the
-        names of the last walk stay then.
+        of collected names. Directories that cannot be opened are left out, and the rest of one whose reading fails: see
+        `check`.
         """
         table = NameTable()
-        cost = 0
+        cost = failure = 0
         # The path above is shared by all directories in it that are still to be looked at.
         waiting = [(b"", b".", self._root_inode)]
         while waiting and cost < NFS_SEARCH_ENTRIES_MAX and table.octets < NFS_SEARCH_OCTETS_MAX:
             above, name, inode = waiting.pop()
             path = above + b"/" + name if above else name
             cost += len(path) // _PATH_OCTETS_AN_ENTRY
-            for entry in directory_entries(self._root, path, self._mount):
-                cost += 1
-                if cost > NFS_SEARCH_ENTRIES_MAX or table.octets >= NFS_SEARCH_OCTETS_MAX:
-                    break
-                inner = os.fsencode(entry.name)
-                table.add(entry.inode(), inode, inner)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((path, inner, entry.inode()))
+            try:
+                for entry in directory_entries(self._root, path, self._mount):
+                    cost += 1
+                    if cost > NFS_SEARCH_ENTRIES_MAX or table.octets >= NFS_SEARCH_OCTETS_MAX:
+                        break
+                    inner = os.fsencode(entry.name)
+                    table.add(entry.inode(), inode, inner)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((path, inner, entry.inode()))
+            except OSError as error:
+                # The walk goes on: otherwise each handle that is asked for would begin it anew.
+                failure = error.errno or errno.EIO
         table.sort()
         self._names = table
+        self._failure = failure
         self._cost = cost
         self._ended = file_clock_ns()
+
+    def check(self) -> None:
+        """Raises OSError if the last walk could not read a directory to its end: an object not met may be there."""
+        if self._failure:
+            raise OSError(self._failure, os.strerror(self._failure))
 
     def places(self, inode: int) -> Iterator[list[bytes]]:
         """Yields, for each path at which the last walk met this inode number, the list of names from the root down.
