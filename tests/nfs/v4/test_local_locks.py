@@ -8,7 +8,7 @@ import os
 import random
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
@@ -212,8 +212,12 @@ def test_ranges_beyond_the_offsets_of_the_system_are_locked_up_to_them(served: L
 
 
 def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
-    claims: Claims[str, str] = Claims()
-    mirrors = LockMirrors(claims)
+    class Guarded(Claims[str, str]):
+        def range_holders(self, file: bytes) -> Collection[str]:
+            assert self.lock.locked()
+            return super().range_holders(file)
+
+    mirrors = LockMirrors(Guarded())
     made: list[object] = []
 
     class Locks:

@@ -232,7 +232,7 @@ class LockMirrors:
                 yield mirror
         finally:
             if mirror is not None:
-                with self._lock:
+                with self._lock, self._claims.lock:
                     mirror.users -= 1
                     if not mirror.users and not self._claims.range_holders(file):
                         self._mirrors.pop(file, None)
