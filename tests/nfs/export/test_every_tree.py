@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fsspec_rig import AT_ONCE, CONTEXT, ME, located
-from rpcrdma.nfs.export import open_object
+from rpcrdma.nfs.export import local_files, open_object
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.exports import Exports
@@ -524,6 +524,36 @@ def test_a_change_within_a_tick_of_the_clock_is_seen_in_each_export_and_in_listi
             (listed,) = (each for each in tree.root.entries(ME, 2, detailed=True) if each.name == b"file")
             assert listed.attributes is not None
             assert listed.attributes.change == after.change
+
+
+def test_a_failed_change_is_counted_if_and_only_if_it_has_changed_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Status:
+        """The status of a file within one tick of the clock for changes."""
+
+        st_ctime_ns = 1
+
+        def __init__(self, fd: int) -> None:
+            self.status = fstat(fd)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.status, name)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with exported("local", tmp_path) as exports:
+        root = root_of(exports)
+        file = created(root, b"file")
+        fstat = os.fstat
+        monkeypatch.setattr(os, "fstat", Status)
+        monkeypatch.setattr(local_files, "set_file_times", fail)
+        before = file.attributes().change, root.attributes().change
+        assert refused(lambda: file.set_attributes(ME, Wanted(mode=0o600, mtime=5), Change())) == errno.ENOSPC
+        assert refused(lambda: created(root, b"file")) == errno.EEXIST
+        assert file.attributes().mode == 0o600
+        assert (file.attributes().change, root.attributes().change) == (before[0] + 1, before[1])
 
 
 def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fsspec_rig import ME
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export import local_tree
+from rpcrdma.nfs.export import local_tree, open_object
 from rpcrdma.nfs.export.file_access import OpenFiles
 from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
+from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Wanted
 from rpcrdma.nfs.server import Export
 
 THREADS = 6
@@ -97,6 +100,42 @@ def test_renames_back_and_forth_neither_block_nor_lose(server: Any, tree: Path) 
 
     run(work)
     assert len(list((tree / "left").iterdir())) + len(list((tree / "right").iterdir())) == THREADS
+
+
+def test_a_change_is_counted_under_the_lock_of_its_object_and_that_of_a_file_under_no_other(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the first, two changes may get one number; with two locks in no order, two threads may wait for ever."""
+    counted: list[bytes] = []
+    count = open_object.OpenObject.count_change
+
+    def held(locks: list[Any]) -> list[Any]:
+        """The locks that another thread than the one that counts cannot take."""
+        return [lock for lock in locks if not lock.acquire(blocking=False) or lock.release()]
+
+    def checked(changed: Any, present: Any) -> None:
+        taken = other.submit(held, changed.tree.locks).result()
+        assert changed.lock in taken
+        assert changed.kind is FileKind.DIRECTORY or taken == [changed.lock]
+        counted.append(changed.file)
+        count(changed, present)
+
+    exports = server.services.nfs.exports
+    root = exports.trees[0].root
+    how = Create(CreateHow.UNCHECKED, Wanted(size=0))
+    with ThreadPoolExecutor(1) as other:
+        one, two = (root.create(ME, name, how, Change()).node for name in (b"one", b"two"))
+        files = [exports.file_of(node.handle) for node in (root, one, two)]
+        monkeypatch.setattr(open_object.OpenObject, "count_change", checked)
+        for call, changed in (
+            (lambda: root.create(ME, b"one", how, Change()), {0, 1}),
+            (lambda: one.link(ME, root, b"more", Change()), {0, 1}),
+            (lambda: root.rename(ME, b"one", root, b"two", Change(), Change()), {0, 1, 2}),
+            (lambda: root.remove(ME, b"more", Change(), is_directory=False), {0, 1}),
+        ):
+            call()
+            assert set(counted) == {files[number] for number in changed}
+            counted.clear()
 
 
 def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(

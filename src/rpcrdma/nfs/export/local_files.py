@@ -168,6 +168,10 @@ class Files(LocalObject):
             # A node: this class is a part of the class of nodes.
             made: Any
             made, is_new = self._create(name, create, caller)
+        if not is_new and create.wanted.size is not None and create.how is not CreateHow.EXCLUSIVE:
+            # Not within the change of the directory: threads that hold two locks might wait for each other.
+            with Changing(made, Change()):
+                made.truncate(create.wanted.size, caller)
         self.tree.parts.synchronize(made, self)
         return Made(made, is_new)
 
@@ -268,13 +272,12 @@ class Files(LocalObject):
         return fd
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
-        """Returns the existing file `name` of this directory, set to `create.wanted.size` octets if that is not None.
+        """Returns the existing file `name` of this directory, unchanged.
 
-        With EXCLUSIVE the size stays, and the file has to be one that an earlier try of the same call made, which has
-        the verifier as its times.
+        With EXCLUSIVE it has to be one that an earlier try of the same call made, which has the verifier as its times.
 
         Raises:
-            Refused: EEXIST: it is no regular file, or not from the same exclusive create; EFBIG.
+            Refused: EEXIST: it is no regular file, or not from the same exclusive create.
             OSError: FileNotFoundError: the name is gone; and others.
         """
         node: Self
@@ -283,9 +286,6 @@ class Files(LocalObject):
         if node.kind != FileKind.FILE:
             raise Refused(errno.EEXIST)
         if create.how is not CreateHow.EXCLUSIVE:
-            if create.wanted.size is not None:
-                node.truncate(create.wanted.size, caller)
-                node.count_change(node.attributes())
             return node
         status = os.fstat(node.fd)
         atime, mtime = _times_of(create.verifier)

@@ -38,6 +38,7 @@ class Naming(LocalObject):
                     name, dir_fd=self.fd
                 )
             removed.was_removed()
+        removed.was_changed()
         parts.synchronize(self)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
@@ -67,7 +68,8 @@ class Naming(LocalObject):
                 if replaced is not None:
                     replaced.was_removed()
                 tree.moved(moved, target, new)
-                moved.count_change(moved.attributes())
+        for each in {moved, replaced or moved}:
+            each.was_changed()
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
@@ -81,5 +83,5 @@ class Naming(LocalObject):
         assert isinstance(directory, LocalObject)
         with Changing(directory, change), who.identity:
             os.link(self.proc_path, name, dst_dir_fd=directory.fd, follow_symlinks=True)
-            self.count_change(self.attributes())
+        self.was_changed()
         self.tree.parts.synchronize(self, directory)

@@ -111,12 +111,19 @@ class LocalObject(HeldNode):
     __slots__ = ()
     tree: PartedTree[Any]
 
+    def was_changed(self) -> None:
+        """Counts a change of this object, such as a new name, that was made under the lock of a directory.
+
+        The caller holds no lock of an object any more: threads that hold two might wait for each other.
+        """
+        with self.lock:
+            self.count_change(self.attributes())
+
     def was_removed(self) -> None:
-        """Counts a change of this object, which has lost a name, and drops its cached node and recorded place.
+        """Drops the cached node and the recorded place of this object, which has lost a name.
 
         If no name is left, drops its cached open file and listing as well. May raise OSError.
         """
-        self.count_change(self.attributes())
         if self.tree.removed(self):
             self.tree.parts.files.drop(self)
             self.tree.parts.listings.forget(self.handle)

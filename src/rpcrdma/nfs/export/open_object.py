@@ -73,7 +73,7 @@ class OpenObject:
         return attributes
 
     def count_change(self, present: Attributes) -> None:
-        """Counts a change of the object, so that its NFSv4 attribute `change` differs from before.
+        """Counts a change of the object, so that its NFSv4 attribute `change` differs from before; needs `lock` held.
 
         `present` are the object's attributes after the change or just before. If more than `NFS_CHANGES_COUNTED_MAX`
         objects are counted, the oldest count is dropped.
@@ -115,7 +115,8 @@ class Changing:
     """A context manager that fills `change` with the attributes of the object `changed` before and after its block.
 
     It holds the object's lock, so that no other client's change falls into the block (RFC 1813 section 2.6), and calls
-    `changed.count_change` at the end if the block raises nothing. An error passes, with `change.after` set as well.
+    `changed.count_change` at the end, unless the block raises an error and has changed no attribute. An error passes,
+    with `change.after` set as well.
     """
 
     __slots__ = ("_change", "_object")
@@ -137,8 +138,10 @@ class Changing:
     ) -> None:
         changed, change = self._object, self._change
         try:
-            if kind is None and change.before is not None:
-                changed.count_change(change.before)
+            before = change.before
+            # Attributes that have changed are another instance.
+            if before is not None and (kind is None or changed.attributes() is not before):
+                changed.count_change(before)
             change.after = changed.attributes()
         finally:
             changed.lock.release()
