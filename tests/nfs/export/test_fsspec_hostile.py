@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import itertools
 from collections.abc import Iterator
@@ -138,13 +139,14 @@ class EndpointConnectionError(Exception):
         (NoCredentialsError("Unable to locate credentials"), errno.EACCES),
         (ClientResponseError(), errno.EACCES),
         (HttpError(), errno.EAGAIN),
+        (asyncio.CancelledError(), errno.EAGAIN),
         (EndpointConnectionError(), errno.EAGAIN),
         (KeyError("x"), errno.EIO),
         (LookupError(), errno.EIO),
     ],
 )
 def test_errors_of_libraries_have_the_nearest_number_and_their_cause_is_logged(
-    error: Exception, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    error: BaseException, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert errno_of(error) == number
     Store.answers.clear()
@@ -159,6 +161,9 @@ def test_errors_of_libraries_have_the_nearest_number_and_their_cause_is_logged(
         assert number == errno.ENOENT or refused(lambda: names_in(found(exports))) == number
         assert refused(lambda: content(file)) == (errno.ESTALE if number == errno.ENOENT else number)
         assert refused(lambda: found(exports, b"y")) == number
+        if number != errno.ENOENT:
+            with pytest.raises(OSError, match="cannot export"), exported(tmp_path):
+                pass
     cause = str(error) if str(error).startswith("[Errno") else type(error).__name__
     logged = [record for record in caplog.records if cause in record.getMessage()]
     assert (len(logged) > 0) == (number != errno.ENOENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import random
 import threading
@@ -17,6 +18,7 @@ from rpcrdma.nfs.export.export_limits import (
 )
 from rpcrdma.nfs.export.read_ahead import BLOCK_OCTETS, BlockCache
 from rpcrdma.nfs.export.tree import Refused
+from support.cases import each_case
 
 MIB = 1 << 20
 CONTENT = random.Random(1).randbytes(2 * MIB) * 12
@@ -197,17 +199,19 @@ def test_an_error_is_raised_for_its_reader_and_the_next_one_tries_again() -> Non
     assert read(cache, file, 0, 10) == CONTENT[:10]
 
 
-def test_an_error_ahead_is_left_to_the_reader_who_comes_there() -> None:
+@each_case("error", [Refused(errno.EIO), asyncio.CancelledError()])
+def test_an_error_ahead_is_left_to_the_reader_who_comes_there(error: BaseException) -> None:
     later = Later()
     cache, file = BlockCache(start=later), Remote()
     read(cache, file, 0, MIB)
     read(cache, file, MIB, MIB)
 
     def fail() -> None:
-        raise Refused(errno.EIO)
+        raise error
 
     file.before = fail
     assert later.run() == 1
+    assert not cache._on_the_way, "or readers would wait for ever"
     file.before = lambda: None
     assert read(cache, file, 2 * MIB, MIB) == CONTENT[2 * MIB : 3 * MIB]
 

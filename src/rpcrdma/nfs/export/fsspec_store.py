@@ -11,6 +11,7 @@ import importlib.metadata
 import logging
 import re
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -73,9 +74,11 @@ _BY_STATUS: Final = {
     503: errno.EAGAIN,
     504: errno.EAGAIN,
 }
+_FAULTS: Final = (Exception, CancelledError)
+"""What libraries raise: CancelledError, which is no Exception, comes from the tasks of those that are asynchronous."""
 _BY_WORD: Final = (
     (re.compile("Credential|Auth|Unauthorized|Forbidden|AccessDenied|Token"), errno.EACCES),
-    (re.compile("Timeout|TimedOut|Connect|Throttl|SlowDown|Unavailable"), errno.EAGAIN),
+    (re.compile("Timeout|TimedOut|Cancelled|Connect|Throttl|SlowDown|Unavailable"), errno.EAGAIN),
 )
 
 
@@ -84,7 +87,7 @@ def shown_url(url: str) -> str:
     return _PASSWORD.sub(r"\1:...@", url)
 
 
-def errno_of(error: Exception) -> int:
+def errno_of(error: BaseException) -> int:
     """Returns the nearest error number for an error of a library, by its type, errno, HTTP status or class name.
 
     EAGAIN stands for failures that may pass, and EIO for unknown ones.
@@ -243,7 +246,7 @@ class FsspecStore:
                 # The last scheme of a chain, such as zip::s3://, needs a package most often.
                 cause = missing_package((re.findall(r"(\w+)://", self._url) or [""])[-1], error)
             raise OSError(f"cannot export {self.shown}: {cause}") from None
-        except Exception as error:
+        except _FAULTS as error:
             raise self._failure(_cause(error)) from error
 
     def _check_root(self) -> None:
@@ -253,7 +256,7 @@ class FsspecStore:
                     filesystem.ls(self._root, detail=True)
                     return
                 info = filesystem.info(self._root)
-        except Exception as error:  # noqa: BLE001 - libraries raise what they like
+        except _FAULTS as error:
             raise self._failure(_cause(error)) from None
         if not isinstance(info, Mapping) or info.get("type") != "directory":
             raise self._failure("it is no directory")
@@ -309,7 +312,7 @@ class FsspecStore:
             yield
         except Refused:
             raise
-        except Exception as error:
+        except _FAULTS as error:
             number = errno_of(error)
             if number != errno.ENOENT:
                 self.complain(path, f"{_cause(error)} (clients get {errno.errorcode[number]})")

@@ -59,7 +59,7 @@ class _Fetch:
         self.first = first
         self.count = count
         self.data = b""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.done = threading.Event()
 
     @property
@@ -209,7 +209,7 @@ class BlockCache:
         """
         try:
             fetch.data = file.fetch(fetch.start, min(fetch.start + fetch.count * BLOCK_OCTETS, file.size))
-        except Exception as error:  # noqa: BLE001 - it is raised where the data is wanted
+        except BaseException as error:  # noqa: BLE001 - libraries raise more than Exception; raised where data is wanted
             fetch.error = error
         self._settle(file, fetch)
 
