@@ -97,7 +97,13 @@ def test_an_exclusive_create_is_repeatable_on_a_file_system_without_nameless_fil
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         return opened(path, flags, *args, **options)
 
+    def fail(*_: object) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
     monkeypatch.setattr(os, "open", open_named)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_files, "set_file_times", fail)
+        assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).status == v3.nfsstat3.NFS3ERR_DQUOT
     made = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data
     assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data == made
     assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER[::-1]).status == v3.nfsstat3.NFS3ERR_EXIST

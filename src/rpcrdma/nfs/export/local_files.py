@@ -267,6 +267,10 @@ class Files(LocalObject):
         try:
             set_file_times(b"/proc/self/fd/%d" % fd, *times)
         except OSError:
+            # The client's retry would meet a file without its verifier.
+            with suppress(OSError):
+                if os.path.samestat(os.stat(name, dir_fd=self.fd, follow_symlinks=False), os.fstat(fd)):
+                    os.unlink(name, dir_fd=self.fd)
             os.close(fd)
             raise
         return fd
