@@ -277,15 +277,41 @@ def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_evictio
     server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = server.services.nfs.exports
-    backend.parts.files = OpenFiles(1, server.state, backend.parts.leases)
+    backend.parts.files = files = OpenFiles(1, server.state, backend.parts.leases)
     file = server.create(root, "unstable")
     server.write(file, b"x")
-    for _ in range(3):
-        backend.parts.files.drop_idle()
+    fstat = os.fstat
+
+    def status(fd: int) -> os.stat_result:
+        assert file in files._cache.held, "or a call would open it without the mark"
+        return fstat(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", status)
+        for _ in range(3):
+            files.drop_idle()
     synced: list[int] = []
     monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     server.read(server.lookup(root, "hello.txt"))
     assert synced == [server.attributes(file).fileid]
+
+
+def test_a_file_that_is_opened_once_more_keeps_the_mark_of_data_written_until_then(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = server.services.nfs.exports.parts.files._cache
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    put = cache.put
+
+    def after_a_write(item: Any) -> Any:
+        cache.held[file].unstable = True
+        return put(item)
+
+    monkeypatch.setattr(cache, "put", after_a_write)
+    server.write(file, b"x", stable=v3.stable_how.FILE_SYNC)
+    assert cache.held[file].writable
+    assert cache.held[file].unstable
 
 
 @each_case("lost_by", ["eviction", "SETATTR", "removal of the export"])

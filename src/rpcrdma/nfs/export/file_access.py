@@ -418,9 +418,8 @@ class OpenFiles:
 
         Files with unstable data stay, unless they have no name left.
         """
-        for file in self._cache.drop_idle():
-            if file.unstable and os.fstat(file.fd).st_nlink:
-                self._cache.put(file)
+        # Never out of the cache meanwhile: a call would open such a file anew, without the mark.
+        self._cache.drop_idle(lambda file: file.unstable and os.fstat(file.fd).st_nlink > 0)
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
         """Puts unstable data in the open files of the exports `trees` on the disk.
@@ -468,9 +467,10 @@ class OpenFiles:
             # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
             fd = os.open(node.proc_path, mode | _FLAGS)
         file = OpenFile(fd, node, self._state, readable=readable, writable=writable)
-        before = self.get(node)
-        file.unstable = before is not None and before.unstable
-        self._cache.put(file)
+        before = self._cache.put(file)
+        # Only now, since a call may have written to the file before until then.
+        if before is not None and before.unstable:
+            file.unstable = True
         return file
 
 

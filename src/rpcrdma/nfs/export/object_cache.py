@@ -65,13 +65,13 @@ class ObjectCache(Generic[C]):
         with self._lock:
             return self.held.pop(handle, None)
 
-    def drop_idle(self) -> list[C]:
-        """Drops and returns the items whose `used` is False; clears `used` of all others.
+    def drop_idle(self, keep: Callable[[C], bool] = lambda _: False) -> list[C]:
+        """Drops and returns the items whose `used` is False, unless `keep` returns True; clears `used` of all others.
 
         So an item is dropped that was not used since the last call of this method, or since `put` cleared the mark.
         """
         with self._lock:
-            idle = [item for item in self.held.values() if not item.used]
+            idle = [item for item in self.held.values() if not item.used and not keep(item)]
             for item in idle:
                 del self.held[item.handle]
             for item in self.held.values():
