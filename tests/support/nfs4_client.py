@@ -251,8 +251,8 @@ def read_plus(stateid: Stateid, offset: int, count: int) -> bytes:
     return _op(68) + stateid.octets + struct.pack(">QI", offset, count)
 
 
-def write(stateid: Stateid, offset: int, data: bytes) -> bytes:
-    return _op(38) + stateid.octets + struct.pack(">QI", offset, 2) + opaque(data)
+def write(stateid: Stateid, offset: int, data: bytes, stable: int = 2) -> bytes:
+    return _op(38) + stateid.octets + struct.pack(">QI", offset, stable) + opaque(data)
 
 
 def seek(stateid: Stateid, offset: int, what: int) -> bytes:

@@ -565,3 +565,24 @@ def test_the_name_of_an_owner_is_looked_up_in_a_thread(
     hops = served.server.hops
     assert served.status(putrootfh(), create("new", 2, attributes=fattr({36: opaque(b"root@here")}))) == "OK"
     assert served.server.hops == hops + 1
+
+
+@each_case("by_another", [False, True])
+def test_data_written_through_an_open_that_was_long_idle_is_put_on_the_disk_at_a_stop(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, by_another: bool
+) -> None:
+    served = serve()
+    served.local.trees[0].in_memory = False
+    handle = served.client.handle("file")
+    opened = served.client.opened(handle, 3)
+    for _ in range(2):
+        served.local.close_idle()
+    if by_another:
+        served.client.opened(handle, 3, owner=b"another")
+    for committed in (True, False):
+        assert served.status(putfh(handle), write(opened, 0, b"data", stable=0)) == "OK"
+        assert not committed or served.status(putfh(handle), commit()) == "OK"
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    assert served.local.close() == []
+    assert synced == [(served.place / "files/file").stat().st_ino]

@@ -13,7 +13,6 @@ COMMIT. The server puts files that are still marked on the disk when it stops: a
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Collection, Iterable
@@ -219,8 +218,7 @@ class OpenFile(SparseObject):
         self.unstable = False
         """Whether the file has data that may be in memory alone until a COMMIT."""
         self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
-        """The callers that may read, each with the state of the file (change time, mode, owner, group) for which the
-        kernel allowed it."""
+        """The callers that the kernel lets read, each with the file's change time, mode, owner and group then."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset` into `buffer`; returns the number of octets, fewer than its length at the file's end.
@@ -263,8 +261,8 @@ class OpenFile(SparseObject):
         if judge:
             self.check_writer()
         with Changing(self, change):
-            if stable == Stable.UNSTABLE:
-                self.unstable = True
+            if stable == Stable.UNSTABLE and not self.unstable:
+                self.tree.parts.files.mark(self)
             written = os.pwrite(self.fd, data, offset) if data else 0
         if stable != Stable.UNSTABLE:
             self.sync(data_only=stable == Stable.DATA_SYNC)
@@ -292,7 +290,7 @@ class OpenFile(SparseObject):
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
-            self.unstable = True
+            self.tree.parts.files.mark(self)
             copied = os.copy_file_range(fd, self.fd, octets, source_offset, offset)
         return Written(copied, Stable.UNSTABLE, verifier)
 
@@ -387,16 +385,22 @@ class OpenFiles:
         """
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
-    def get(self, node: HeldNode) -> OpenFile | None:
+    def get(self, node: HeldNode | OpenFile) -> OpenFile | None:
         """Returns the file of `node` if it is open, and marks it as used (see `drop_idle`); else returns None."""
         file = self._cache.held.get(node.handle)
-        if file is None:
-            return None
-        if file.tree is not node.tree:
-            # Directories of two file systems that have had one name may have objects with one handle.
+        # Directories of two file systems that have had one name may have objects with one handle.
+        if file is None or file.tree is not node.tree:
             return None
         file.used = True
         return file
+
+    def mark(self, file: OpenFile) -> None:
+        """Marks a file that gets unstable data, so that `commit`, `close` and others put it on the disk."""
+        # A client of version 4 may have it open although it was dropped, and maybe opened anew, since.
+        held = self.get(file)
+        if held is None and not file.in_memory:
+            self._cache.put(file)
+        (held or file).unstable = True
 
     def drop(self, node: HeldNode) -> None:
         """Drops the open file of a removed node; the descriptor closes when no call uses it."""
@@ -439,9 +443,7 @@ class OpenFiles:
 
     def _evicted(self, file: OpenFile) -> None:
         # Rare: more files are being written than may be open. The mark goes with the file, so the data is synced here.
-        if file.unstable:
-            with contextlib.suppress(OSError):
-                file.sync()
+        _synced([file])
 
     def _open(self, node: HeldNode, caller: CallerIdentity, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
@@ -457,8 +459,7 @@ class OpenFiles:
                     fd = os.open(node.proc_path, os.O_WRONLY | _FLAGS)
                     readable = False
         except PermissionError:
-            owned = os.fstat(node.fd).st_uid == caller.uid
-            if not owned:
+            if os.fstat(node.fd).st_uid != caller.uid:
                 if mode == os.O_RDWR:
                     raise
                 with caller:
@@ -470,7 +471,7 @@ class OpenFiles:
         before = self._cache.put(file)
         # Only now, since a call may have written to the file before until then.
         if before is not None and before.unstable:
-            file.unstable = True
+            file.unstable, before.unstable = True, False
         return file
 
 
@@ -479,6 +480,7 @@ def _synced(files: Iterable[OpenFile]) -> list[OSError]:
     failures = []
     for file in files:
         if file.unstable:
+            file.unstable = False
             try:
                 file.sync()
             except OSError as error:
@@ -494,7 +496,5 @@ def _local(source: tree.OpenFile) -> int:
 
 
 def _check_regular(node: HeldNode) -> None:
-    if node.kind == FileKind.DIRECTORY:
-        raise Refused(errno.EISDIR)
     if node.kind != FileKind.FILE:
-        raise Refused(errno.EINVAL)
+        raise Refused(errno.EISDIR if node.kind == FileKind.DIRECTORY else errno.EINVAL)
