@@ -151,7 +151,7 @@ class Made(Calling):
 
 
 def directory(cookie: int, name: bytes = b"d", kind: int = 2, fsid: int = 0) -> entry4:
-    values = u32(kind) + u64(fsid) + u64(0) + u32(0) + opaque(b"handle of " + name)
+    values = u32(kind) + u64(fsid) + u64(0) + u32(0) + opaque(b"handle of %d " % cookie + name)
     return entry4(cookie, name, fattr4([1 << 1 | 1 << 8 | 1 << 11 | 1 << 19], values))
 
 
@@ -171,6 +171,12 @@ def test_a_server_without_end_is_asked_for_a_bounded_number_of_pages() -> None:
 def test_a_directory_goes_on_behind_its_last_cookie() -> None:
     pages = {0: ([directory(7, b"a", fsid=1)], False), 7: ([directory(9, b"b", fsid=2)], True)}
     assert found_by(Made(pages.__getitem__)) == [(b"/a", ()), (b"/b", ())]
+
+
+def test_a_name_that_is_listed_twice_is_shown_twice() -> None:
+    twice = [directory(3), directory(4)], True
+    pages = iter([twice, *[([directory(5, b"a", fsid=1)], True)] * 2])
+    assert found_by(Made(lambda _: next(pages))) == [(b"/d/a", ())] * 2
 
 
 def test_attributes_that_were_not_asked_for_are_a_fault_of_the_server() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
@@ -122,7 +123,8 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
         if not seen[0].path:
             seen[0] = root
     found = []
-    for number, each in enumerate(sorted(seen)):
+    # A server may list a name twice, with operations that have no order.
+    for number, each in enumerate(sorted(seen, key=attrgetter("path"))):
         flavors: tuple[int, ...] | None = ()
         if each.error and each.error != _S.NFS4ERR_WRONGSEC:
             flavors = None
