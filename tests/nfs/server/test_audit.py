@@ -226,6 +226,23 @@ def test_a_call_with_another_flavor_is_recorded_with_its_refusal(made: Callable[
     assert (record["principal"], record["uid"], record["acting_uid"]) == ("alice@EXAMPLE", None, 1000)
 
 
+def test_a_call_at_which_the_server_fails_is_recorded(
+    made: Callable[..., Audited], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = made("mount", "remove")
+    server = it.server
+    gone = v3.REMOVE3args(server.dirop(server.mount("/data"), "none"))
+    it.taken()
+    for method in ("admit_mount", "locate"):
+        monkeypatch.setattr(server.services.nfs.exports, method, None)
+    for procedure, args in (("mnt", "/data"), ("remove", gone)):
+        with pytest.raises(TypeError):
+            server.call(procedure, args)
+    assert [(record["operation"], record["status"]) for record in it.taken()] == [
+        ("MNT", "SYSTEM_ERR"), ("REMOVE", "SYSTEM_ERR"),
+    ]  # fmt: skip
+
+
 def test_names_of_clients_break_no_record(made: Callable[..., Audited]) -> None:
     it = made("remove")
     server, client = it.server, it.client()

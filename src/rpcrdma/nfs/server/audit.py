@@ -114,9 +114,12 @@ class Audit:
     def _of_mount(self, handler: Any) -> Any:
         @functools.wraps(handler)
         def answer(args: str, context: CallContext) -> Any:
-            result = handler(args, context)
-            root = None if result.value is None else result.value.fhandle
-            self.record("mount", "MNT", context, result.fhs_status.name, NamedObject(root), asked=args)
+            status, root = "SYSTEM_ERR", None
+            try:
+                result = handler(args, context)
+                status, root = result.fhs_status.name, None if result.value is None else result.value.fhandle
+            finally:
+                self.record("mount", "MNT", context, status, NamedObject(root), asked=args)
             return result
 
         return answer
