@@ -95,9 +95,9 @@ def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.M
     assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
 
 
-@each_case("held", [None, 0, 6])
+@each_case("held, later", [(None, False), (None, True), (0, False), (6, False)])
 def test_an_open_with_many_lock_owners_is_closed_by_a_thread_in_steps(
-    held: int | None, monkeypatch: pytest.MonkeyPatch
+    held: int | None, later: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_ENDED_AT_ONCE", 2)
     server, client, _ = two_clients()
@@ -114,8 +114,18 @@ def test_an_open_with_many_lock_owners_is_closed_by_a_thread_in_steps(
         ended[-1] += 1
         drop_of(each)
 
+    def in_steps(states: list[Any], step: Any) -> None:
+        in_steps_of(states, step)
+        if later and sum(ended) == 0:
+            # A call that comes after the locks have been looked at.
+            for part in states[0].parts:
+                server.state.ranges_of_hosts.add(part.client.host, part.change(server.claims, 0, 1, False))
+
+    in_steps_of = server.state.in_steps
+    monkeypatch.setattr(server.state, "in_steps", in_steps)
     monkeypatch.setattr(server.state, "drop", drop)
     hops = server.hops
     assert client.run(FILE, close(opened)).status == ("OK" if held is None else "LOCKS_HELD")
     assert server.hops == hops + 1
     assert (max(ended), sum(ended)) == ((2, 8) if held is None else (0, 0)), "all locks are looked at before one ends"
+    assert server.state.ranges_of_hosts.used == server.claims.range_count == (held is not None)
