@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -17,6 +18,7 @@ from rpcrdma.transport.host_authentication import HandshakeState, HostAuthentica
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, OutgoingProperties, PropertySet
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
+from support import raw_messages as raw
 from support.cases import each_case
 from support.host_pair import ALERT, Hosts
 
@@ -275,3 +277,48 @@ def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role) -> N
         facing.endpoint.call(9, message(9, 0), ReplyBound(8))
         facing.run()
         assert [found.kind for found in facing.taken()] == [Kind.CALL]
+
+
+MESSAGES = [
+    raw.message(9, raw.word(9) + raw.word(0)),
+    raw.message(9, raw.word(9) + raw.word(1), raw.RESPONSE),
+    raw.message(9, raw.word(9), raw.MORE),
+    raw.grant(8),
+    raw.prefix(9, 77),
+    raw.error(1, raw.BAD_XDR),
+    raw.error(1, 1, 1, 1),
+    raw.error(1, 1, 2, 2),
+    raw.properties(),
+    raw.properties((HOST_AUTHENTICATION, bytes(4))),
+    raw.properties((HOST_AUTHENTICATION, raw.word(4) + b"data")),
+    struct.pack(">IIIIIIIII", 9, 1, 1, 0, 0, 0, 0, 9, 0),
+]
+"""One of each kind; also those that refuse a version, take part in host authentication, or are of version 1."""
+
+
+# After them the client chooses a version, hosts authenticate, or the connection is open with properties or without.
+FIRST = [MESSAGES[2], raw.properties((HOST_AUTHENTICATION, bytes(4))), raw.properties(), raw.grant(8)]
+
+
+@each_case("role", Role)
+@each_case("policy", [HostPolicy.OPTIONAL, REQUIRED])
+def test_no_message_of_a_peer_is_more_to_an_endpoint_than_the_end_of_its_connection(
+    hosts: Hosts, policy: HostPolicy, role: Role
+) -> None:
+    context = hosts.context(role)
+    for first, second in itertools.product(FIRST, MESSAGES):
+        facing = Facing(role, HostAuthenticator(context, role, policy), "auto")
+        facing.send(first)
+        facing.send(second)
+        for event in facing.endpoint_events():
+            assert isinstance(event, Ready | CallArrived | Closed), (first, second)
+            assert not isinstance(event, Closed) or event.protocol_error or event.refusal, (first, second)
+
+
+def test_a_server_cannot_refuse_the_version_in_which_hosts_authenticate(hosts: Hosts) -> None:
+    facing = Facing(CLIENT, machine(hosts, CLIENT, HostPolicy.OPTIONAL), "auto")
+    facing.send(raw.properties((HOST_AUTHENTICATION, bytes(4))))
+    facing.send(raw.error(1, 1, 1, 1))
+    closed = facing.closed()
+    assert "refused the version in which it had sent its transport properties" in closed.reason
+    assert closed.protocol_error

@@ -295,14 +295,17 @@ class Introduction:
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
         """Handles the server's refusal of this client's version or properties.
 
-        Continues with a version that the server names and this client speaks, or ends the connection. `message`: the
-        error. Returns True: the message is handled.
+        Continues with a version that the server names and this client speaks, or ends the connection; always ends it
+        after the server's properties. `message`: the error. Returns True: the message is handled.
         """
         refusal = message.refusal
         assert refusal is not None
         session = self._session
         self._introduced = False
-        if refusal.cause is Cause.VERSION:
+        if refusal.cause is Cause.VERSION and session.state is State.AUTHENTICATING:
+            # Host authentication has begun, and begins once on a connection.
+            session.violation("the server refused the version in which it had sent its transport properties")
+        elif refusal.cause is Cause.VERSION:
             for dialect in self._dialects:
                 if refusal.low <= dialect.version <= refusal.high and dialect is not session.dialect:
                     session.use(dialect)
