@@ -330,7 +330,7 @@ def test_more_calls_than_granted_end_the_connection() -> None:
         peer.send(call(), CALL)
     assert len(peer.endpoint_events()) == 4
     peer.send(call(), CALL)
-    assert_ended(peer, "more than the 4 calls that credits allow")
+    assert_ended(peer, "more unanswered calls than credits allow")
     assert peer.endpoint.statistics.discarded == 0
 
 

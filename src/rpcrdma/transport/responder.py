@@ -103,7 +103,7 @@ class Responder:
         session = self._session
         self.unanswered += 1
         if not session.window.on_received(message):
-            session.violation(f"more than the {session.window.granted} calls that credits allow")
+            session.violation("more unanswered calls than credits allow")
             return True
         outbox = self._outbox
         if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
