@@ -164,6 +164,14 @@ def test_flags_of_an_extension_are_its_own() -> None:
     assert found(64, 2) == Inbound(Kind.PIECE, XID, CREDITS, 2)
 
 
+@each_case("version", [1, 2, 3])
+def test_errors_of_an_extension_are_of_the_version_that_is_extended(version: int) -> None:
+    dialect = Version2()
+    dialect.extend({}, {0x80: 2})
+    found = Inbound(Kind.ERROR, XID, CREDITS, 2, refusal=Refusal(Cause.EXTENSION, code=0x80, words=(5, 6)))
+    assert outcome(dialect, words(XID, version, CREDITS, 4, 1, 0x80, 5, 6)) == (found if version == 2 else None)
+
+
 @each_case("answer", [False, True])
 def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> None:
     message = OutgoingExtension(XID, 64, 0x30, (), answer=answer)

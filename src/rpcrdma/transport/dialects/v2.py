@@ -372,10 +372,10 @@ class Version2:
         )
 
     def _extension_error(self, data: Buffer) -> Inbound | None:
-        """Decodes an error of an extension; returns None for an unknown code or a wrong number of words."""
-        xid, _, credits_, _ = FIXED.unpack_from(data)
+        """Decodes an error of an extension; None for another version, an unknown code or number of words."""
+        xid, version, credits_, _ = FIXED.unpack_from(data)
         words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[PREFIX_OCTETS : len(data) & ~3]))
-        if not words or self._error_words.get(words[0]) != len(words) - 1:
+        if version != VERSION or not words or self._error_words.get(words[0]) != len(words) - 1:
             return None
         refusal = Refusal(Cause.EXTENSION, code=words[0], words=words[1:])
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
