@@ -53,6 +53,7 @@ ERRORS: list[tuple[str, ...]] = [
     ("struct s {\n    int a;\n    bool «a»;\n};", "member a is defined twice", "first in line 2"),
     ("struct s { int «switch»; };", "'switch' is a reserved word"),
     ("struct colour { int a; };\nstruct s { «color» c; };", "type color is not defined", "did you mean colour?"),
+    ("typedef «uin32_t» foo;", "type uin32_t is not defined"),
     ("const A = «M»;", "constant M is not defined", "-D M=N gives it a value"),
     ("const A = «A»;", "constant A is defined by itself"),
     ("typedef opaque a[«-1»];", "-1 is not a size: 0 to 4294967295"),
@@ -279,6 +280,11 @@ DRAFTS: list[tuple[str, ...]] = [
         "struct s { int a; };\ntypedef «t» s;",
         "struct s { int a; }; typedef s t;",
         "typedef has the new name before the type: typedef s t;",
+    ),
+    (
+        "typedef «u_short» t;",
+        "typedef unsigned int t;",
+        "u_short is a type of rpcgen, not of the language; taken as unsigned int",
     ),
     (
         "union u switch (int n) {\n    case 1: int most;\n    case 2: hyper «most»;\n};",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 
 from rpcrdma.file_limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
@@ -187,12 +188,12 @@ class Symbols:
         return number
 
     def _collect(self, definitions: tuple[syntax.Definition, ...]) -> None:
-        types = {
-            item.name.name
+        types = Counter(PREDEFINED.keys())
+        types.update(
+            item.declaration.name.name if isinstance(item, syntax.Typedef) else item.name.name
             for item in definitions
-            if isinstance(item, syntax.Enumeration | syntax.Structure | syntax.Union)
-        } | set(PREDEFINED)
-        types |= {new for item in definitions if (new := _plain_typedef(item))}
+            if isinstance(item, TypeDefinition)
+        )
         for item in definitions:
             match item:
                 case syntax.Constant(name, value):
@@ -218,22 +219,24 @@ class Symbols:
                 case _:
                     pass
 
-    def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
+    def _turned_round(self, declaration: syntax.Declaration, types: Counter[str]) -> syntax.Declaration:
         """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`; others as they are.
 
-        A typedef is turned round only if KNOWN is in `types` and NEW is not declared.
+        A typedef is turned round only if KNOWN is also a type without it, and NEW is not declared.
 
         Args:
             declaration: the declaration of the typedef.
-            types: the names of known types; the method adds NEW if it turns the typedef round.
+            types: counts, for each name, the types with it, typedefs as they stand included; the method adds NEW if it
+                turns the typedef round.
         """
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration
         new, known = declaration.type, declaration.name
-        if known.name not in types or new.name in types or new.name in self._places:
+        # The typedef itself is one of the types with its name.
+        if types[known.name] < 2 or new.name in types or new.name in self._places:
             return declaration
         self.deviates(new.place, f"typedef has the new name before the type: typedef {known.name} {new.name};")
-        types.add(new.name)
+        types[new.name] += 1
         turned = syntax.NamedType(known.name, known.place)
         return syntax.Declaration(syntax.Form.PLAIN, turned, syntax.Identifier(new.name, new.place))
 
@@ -269,13 +272,3 @@ def _names_itself(declaration: syntax.Declaration) -> bool:
         and isinstance(declaration.type, syntax.NamedType)
         and declaration.type.name == declaration.name.name
     )
-
-
-def _plain_typedef(item: syntax.Definition) -> str | None:
-    """Returns the new name of a typedef; None for other definitions, void, and `typedef T P;` with P in PREDEFINED."""
-    if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
-        return None
-    declaration = item.declaration
-    if declaration.form is syntax.Form.PLAIN and isinstance(declaration.type, syntax.NamedType):
-        return None if declaration.name.name in PREDEFINED else declaration.name.name
-    return declaration.name.name
