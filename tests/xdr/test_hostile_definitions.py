@@ -105,9 +105,8 @@ def test_words_of_python_and_of_generated_code_are_names() -> None:
         loaded(f"program P {{ version {word} {{ bool A(int) = 1; }} = 1; }} = 9;")
 
 
-@each_case("text", ["struct s { int None; int None_; };", "enum e { None = 1, None_ = 2 };"])
-def test_names_that_are_one_in_python_are_told(text: str) -> None:
-    assert errors(text) == ["member None_ is defined twice" if "struct" in text else "None_ is defined twice"]
+def test_names_that_are_one_in_python_are_told() -> None:
+    assert errors("enum e { None = 1, None_ = 2 };") == ["None_ is defined twice"]
 
 
 def test_the_name_of_a_file_does_not_become_code() -> None:

@@ -12,6 +12,7 @@ from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader, JsonWriter, parse_json
+from rpcrdma.xdr.language.json_shape import shape
 from support.cases import each_case
 
 SOURCE = """
@@ -64,6 +65,18 @@ def test_every_type_has_its_form(loaded: LoadedInterface) -> None:
     assert (value.where.handle, value.from_, value.entries[1].name) == (b"\0\1\xff", -5, "c")
     assert value.outcome.value == -(1 << 63)
     assert json.dumps(write(loaded, value)) == json.dumps(ALL), "keys are in the order of the definition"
+
+
+def test_keys_are_the_names_of_the_definition() -> None:
+    names = load_interface(
+        "union u switch (int value_) { case 1: int class_; }; struct s { u mro; int from; int from_; };",
+        source_name="names.x",
+    )
+    document = {"mro": {"value_": 1, "class_": 2}, "from": 3, "from_": 4}
+    value = read(names, document, model.ClassRef("s"))
+    assert (value.mro_.value, value.from_, value.from__) == (2, 3, 4)
+    assert JsonWriter(names.module).write(model.ClassRef("s"), value, "result") == document
+    assert list(shape(names.module, model.ClassRef("s"))) == list(document)
 
 
 def test_what_is_void_is_null_and_what_is_optional_may_be_left_out(loaded: LoadedInterface) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.xdr.language import compile_source, extract
-from rpcrdma.xdr.language.names import enumerator_name, field_name, method_name, module_name
+from rpcrdma.xdr.language.names import definition_name, enumerator_name, field_name, method_name, module_name
 from rpcrdma.xdr.language.writer import CallExpression, Writer
 
 COUNTER = "struct a { int b; };\nprogram P { version V { a P_GET(void) = 1; } = 1; } = 7;\n"
@@ -41,7 +41,10 @@ def test_names_of_python_are_avoided() -> None:
         "file",
         "xdr_tail_",
     ]
-    assert [field_name(name) for name in ("from", "list")] == ["from_", "list"]
+    members = ("from", "from_", "from__", "mro_", "list", "list_")
+    fields = [field_name(name) for name in members]
+    assert fields == ["from_", "from__", "from___", "mro__", "list", "list_"]
+    assert tuple(map(definition_name, fields)) == members
     assert [enumerator_name(name) for name in ("mro", "None", "RED")] == ["mro_", "None_", "RED"]
 
 

@@ -22,7 +22,7 @@ def arm_of(item: model.Union, tag: int) -> model.Arm | None:
 def discriminant_key(item: model.Union) -> str:
     """Returns the key of a union's discriminant in JSON documents: its name in the definition."""
     name = item.discriminant.name
-    return "value" if name == "value_" else definition_name(name)
+    return name[:-1] if name.rstrip("_") == "value" else definition_name(name)
 
 
 def arm_key(item: model.Union, arm: model.Arm) -> str:

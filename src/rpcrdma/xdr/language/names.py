@@ -31,14 +31,16 @@ def module_name(name: str) -> str:
 
 
 def field_name(name: str) -> str:
-    """Returns the Python name of a structure's member: its own, with "_" behind a Python keyword and "mro"."""
-    return f"{name}_" if _is_no_field(name) else name
+    """Returns the Python name of a structure's member: its own, with "_" behind a Python keyword and "mro".
+
+    A name that is one of these and underscores gets one more, so that no two members have the same Python name.
+    """
+    return f"{name}_" if _is_no_field(name.rstrip("_")) else name
 
 
 def definition_name(field: str) -> str:
     """Returns a member's name in the definition from `field`, its Python name; the inverse of `field_name`."""
-    name = field.removesuffix("_")
-    return name if _is_no_field(name) else field
+    return field[:-1] if _is_no_field(field.rstrip("_")) else field
 
 
 def _is_no_field(name: str) -> bool:

@@ -266,13 +266,11 @@ class Resolver:
 
     def _check_member(self, name: syntax.Identifier, seen: dict[str, SourceSpan]) -> None:
         self.symbols.check_word(name)
-        # Where one of them is a word of Python, names that differ can be one there.
-        field = field_name(name.name)
-        if field in seen:
+        if name.name in seen:
             self.symbols.errors.append(
-                Diagnostic.repeated(name.place, f"member {name.name} is defined twice", seen[field])
+                Diagnostic.repeated(name.place, f"member {name.name} is defined twice", seen[name.name])
             )
-        seen[field] = name.place
+        seen[name.name] = name.place
 
     def _union(self, name: str, body: syntax.UnionBody) -> None:
         discriminant = self._discriminant(name, body)
@@ -335,7 +333,7 @@ class Resolver:
             self.symbols.error(name.place, "a discriminant is an int, unsigned int, enum or bool")
             resolved = model.UNSIGNED_INT
         field = field_name(name.name)
-        return model.Member(f"{field}_" if field == "value" else field, resolved)
+        return model.Member(f"{field}_" if field.rstrip("_") == "value" else field, resolved)
 
     def _knows(self, name: str) -> bool:
         return name in self.symbols.definitions or name in PREDEFINED
