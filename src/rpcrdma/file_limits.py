@@ -11,6 +11,10 @@ XDR_DEFINITION_CHARACTERS_MAX = 1 << 19
 """Characters of a definition, after the preprocessor: three times the longest one, of NFSv4.2, and at most some ten
 seconds of a compiler whose time grows with them."""
 
+XDR_LINE_NUMBER_MAX = 1 << 20
+"""The largest line number in a line marker of the preprocessor; a larger one counts as this one. A remark about a file
+that cannot be read has as many line ends. A definition has half as many lines at most, after the preprocessor."""
+
 XDR_NAME_CHARACTERS_MAX = 1000
 """Characters of a name in a definition: names in generated code consist of several of them."""
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rpcrdma.file_limits import XDR_LINE_NUMBER_MAX
 from rpcrdma.xdr.language import Diagnostic, LanguageError, compile_source
+from rpcrdma.xdr.language.diagnostics import SourceSpan
 from rpcrdma.xdr.language.preprocessed import Located, Origin, read_preprocessed
+from support.cases import each_case
 
 MAIN = (
     '#include "size.x"\n\tstruct\ts {  /* two of them */\n\t\topaque a<>;\n\t\tstring b<MOST>;\n};\nconst SIZE = 4;\n'
@@ -62,6 +65,18 @@ def test_lines_of_unknown_files_and_beyond_their_ends_are_shown_as_they_were_com
         assert remark.render(source, "f") == (
             f"error: f:{line}:12: type none is not defined\n  struct s {{ none a; }};\n             ^^^^"
         )
+
+
+@each_case("number", [str(XDR_LINE_NUMBER_MAX), str(XDR_LINE_NUMBER_MAX + 1), "30000000", "9" * 5000])
+def test_a_line_number_is_bounded(number: str) -> None:
+    ((remark, _, source),) = located(f'# {number} "gone.x"\nstruct s {{ none a; }};\n')
+    assert remark.place.line == source.count("\n") + 1 == XDR_LINE_NUMBER_MAX
+
+
+def test_a_place_after_the_last_line_is_of_that_line() -> None:
+    preprocessed = read_preprocessed('# 4 "gone.x"\nconst A = 1;', "main.x")
+    remark, file, source = preprocessed.located(Diagnostic(SourceSpan(3, 1), "ends too soon"), FILES.get)
+    assert (remark.place.line, file, source) == (4, "gone.x", "\n\n\nconst A = 1;")
 
 
 def test_directives_for_compilers_of_c_are_left_out() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from rpcrdma.file_limits import XDR_LINE_NUMBER_MAX
 from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 
 __all__ = ["Located", "Origin", "Preprocessed", "read_preprocessed"]
@@ -65,7 +66,7 @@ class Preprocessed:
             source_of: returns the text of a file by its name; None if unknown.
         """
         origin = self.origin(remark.place)
-        line = self.text.split("\n")[remark.place.line - 1]
+        line = self.text.split("\n")[min(remark.place.line, len(self.origins)) - 1]
         source = source_of(origin.file)
         originals = [] if source is None else source.split("\n")
         column = None
@@ -86,7 +87,8 @@ class Preprocessed:
 def read_preprocessed(output: str, file: str) -> Preprocessed:
     """Reads the output of a C preprocessor, and returns it with the file and line that each line is from.
 
-    `file` is the name of the preprocessor's input, from which the lines before the first line marker are.
+    `file` is the name of the preprocessor's input, from which the lines before the first line marker are. A line number
+    in a marker counts as at most XDR_LINE_NUMBER_MAX.
     """
     lines: list[str] = []
     origins: list[Origin] = []
@@ -104,7 +106,8 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
             at = Origin(at.file, at.line + 1)
         else:
             named = at.file if marker[2] is None else _ESCAPE.sub(r"\1", marker[2])
-            at = Origin(named, int(marker[1]))
+            # `int` refuses thousands of digits; nine are beyond the limit.
+            at = Origin(named, min(int(marker[1][:9]), XDR_LINE_NUMBER_MAX))
     return Preprocessed("\n".join(lines), origins)
 
 
