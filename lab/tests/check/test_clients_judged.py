@@ -13,6 +13,7 @@ import local_streams
 import pytest
 from broken_clients import (
     ALL_CAUGHT,
+    HEARD,
     NO_CREDITS,
     NULL,
     OTHER,
@@ -27,6 +28,7 @@ from broken_clients import (
     Connecting,
     Files,
     Message,
+    ScriptedClient,
     before,
     held,
     ids_of,
@@ -43,6 +45,7 @@ from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
 from rpcrdma_lab.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
 from rpcrdma_lab.check.entry import check
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
 from rpcrdma_lab.scripted import RawTarget, ServingConversation, run_conversation
@@ -186,6 +189,16 @@ def test_a_client_without_the_condition_of_a_check_is_not_judged(client: Connect
     """The check is tried on further connections before."""
     results = before(client, patterns)
     assert {(each.verdict, each.cause) for each in results} == {(Verdict.NOT_SEEN, f"{cause} on 3 connections")}
+
+
+@pytest.mark.thorough
+def test_a_client_that_makes_no_call_after_a_reverse_call_does_not_conform() -> None:
+    """Its own call is answered once."""
+    tells: Message = {"say": {"header": {"type": CONNPROP, "properties": [[5, {"words": [1]}]]}}}
+    told: Message = {"hear": {"message": {"header": {"type": CONNPROP}}}}
+    client = ScriptedClient(tells, told, {"say": NULL}, HEARD, REPLIED, UNTIL_THE_END, version="2")
+    (result,) = before(client, "client.v2.reverse.undirected")
+    assert (result.verdict, client.failures) == (Verdict.INCONCLUSIVE, [None])
 
 
 @pytest.mark.thorough

@@ -40,13 +40,18 @@ class _Client(ABC):
     """Makes patterns, steps and checks for reverse calls (RFC 8167) to clients of one protocol version.
 
     `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
-    the header fields of its replies to reverse calls.
+    the header fields of its replies to reverse calls. The attribute `others` has patterns of calls with another XID
+    than the first one.
     """
 
     def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
         self.calls = calls
         self.refusals = refusals
         self._replying = replying
+        others = [{**each["message"]["header"], "xid": {"not": _XID}} for each in calls]
+        self.others = [
+            {"message": {**each["message"], "header": other}} for each, other in zip(calls, others, strict=True)
+        ]
 
     @property
     def any(self) -> Step:
@@ -79,17 +84,17 @@ class _Client(ABC):
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect an answer to each of `times` reverse calls, and answer the client's own calls.
+        """Returns steps that expect an answer to each of `times` reverse calls, and a further call of the client.
 
-        Each answer must match one of the patterns `answers`. In version 1 the steps also permit silence, or the end of
-        the connection, in place of an answer, and expect a further call of the client.
+        Each answer must match one of the patterns `answers`. The client's first call is answered after them. In version
+        1 the steps also permit silence, or the end of the connection, in place of an answer.
         """
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
         """Returns steps that expect silence or a match of `answers`, answer the client's call, and await its next one.
 
-        The connection may end instead. In version 2 silence may stand for the next call.
+        The connection may end instead. In version 2 a further call may stand for the silence.
         """
 
     @abstractmethod
@@ -100,6 +105,10 @@ class _Client(ABC):
         identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
         and further keys of the conversation (docs/send.md).
         """
+
+    def after(self, *answers: Mapping[str, Any]) -> Step:
+        """Returns the step that awaits a further call, the end, or a match of `answers` by a client that is slow."""
+        return hear(*answers, *self.others, {**_ENDED, "last": False})
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
         """Returns a check of a reverse call with a chunk for which its procedure has no data.
@@ -121,18 +130,12 @@ class _First(_Client):
 
     def __init__(self) -> None:
         super().__init__(CALLS, [2], version=1, credit={"min": 1})
-        others = [{**each["message"]["header"], "xid": {"not": _XID}} for each in CALLS]
-        self._other = [
-            {"message": {**each["message"], "header": other}} for each, other in zip(CALLS, others, strict=True)
-        ]
 
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
         return [*([hear(*answers, _SILENCE, _ENDED)] * (times - 1)), *self.passed_over(*answers)]
 
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        # The answer of a slow client may come after the pause.
-        after = hear(*answers, *self._other, {**_ENDED, "last": False})
-        return [hear(*answers, _SILENCE, _ENDED), {"answer": {}}, after]
+        return [hear(*answers, _SILENCE, _ENDED), {"answer": {}}, self.after(*answers)]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         return check(f"client.reverse.{name}", title, statements, self.any, *steps, **conversation)
@@ -148,11 +151,11 @@ class _Second(_Client):
 
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
         until = {"header": {"flags": 1}}
-        return [{"serve": {"each": [*answers, *self.calls], "until": until, "most": _CALLS_MAX}}] * times
+        serve = {"serve": {"each": [*answers, *self.calls], "until": until, "most": _CALLS_MAX}}
+        return [*[serve] * times, {"answer": {"to": "call"}}, hear(*self.others)]
 
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        steps = [hear(*answers, _SILENCE, _ENDED, *self.calls), {"answer": {}}]
-        return [{"repeat": {"times": 2, "steps": steps}}]
+        return [hear(*answers, _SILENCE, _ENDED, *self.others), {"answer": {}}, self.after(*answers)]
 
     def check(
         self, name: str, title: str, statements: str, *steps: Step, support: bool = True, **conversation: Any
@@ -170,7 +173,8 @@ class _Second(_Client):
         unmet = {"message": {**told, "header": {**told["header"], "properties": lacking}}}
         properties = hear({**unmet, "unmet": _NO_SUPPORT if support else _SUPPORT}, client.properties)
         # A client whose first message gets no answer may take the server for one without version 2.
-        steps = (client.told(xid=1), properties, self.any, *steps)
+        # With more credits it might have made before the reverse call what counts as a call after it.
+        steps = (client.told(xid=1, **client.one_call), properties, self.any, *steps)
         return client.whole(f"reverse.{name}", title, statements, *steps, **conversation)
 
 
