@@ -147,9 +147,10 @@ class CarriedReply(Protocol):
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Returns a plan that refuses a reply which can never be sent; None if the reply can be sent.
 
-        The responder calls it before the method `plan`. `payload`: the encoded reply. `begun`: the offsets in the
-        call's stream where those arguments of the call begin that are paired with results, such as the operations of an
-        NFSv4 COMPOUND (`Decoder.begun`); None if the program pairs none.
+        Such a reply needs more messages than it may have, or has a bulk item longer than the memory for its RDMA Write.
+        The responder calls this method before `plan`. `payload`: the encoded reply. `begun`: the offsets in the call's
+        stream at which the arguments begin that are paired with results, such as the operations of an NFSv4 COMPOUND
+        (`Decoder.begun`); they show which memory in the call is for which bulk item. None if the program pairs none.
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:

@@ -249,7 +249,11 @@ class Introduction:
             self._move(Input.AGREE)
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
-        """Sends the alert of a failed host authentication to the peer, and ends the connection after posted Sends."""
+        """Sends the alert in `error` to the peer, if there is one, and ends the connection after all posted Sends.
+
+        The alert is sent with this side's properties if these have not been sent; no alert is sent in a version without
+        properties. If the Sends do not complete within NEGOTIATION_S (5) seconds, the connection is aborted.
+        """
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:

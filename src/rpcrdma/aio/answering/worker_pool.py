@@ -370,7 +370,9 @@ class WorkerPool(Generic[T, R]):
     def _watch(self, brief_done: int) -> None:
         """Gives the waiting brief calls threads of their own if the number of ended brief calls is still `brief_done`.
 
-        In that case the brief call that runs before them has turned out to be long.
+        In that case the brief call that runs before them has turned out to be long. In every case this method first
+        delivers results, and at last wakes threads for the calls that have not begun; it is called again after 2 ms if
+        a brief call still waits for another one.
         """
         self._watches = False
         self._take_results()

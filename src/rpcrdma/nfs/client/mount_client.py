@@ -124,9 +124,8 @@ class NoSuchExport(NfsNotFound):
 def unproved(options: ConnectOptions) -> ConnectOptions:
     """Returns `options` for a connection that asks MOUNT for the security flavors of an export: without Kerberos.
 
-    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", so that calls carry the AUTH_SYS
-    `credential`. `services` is empty: this client answers no calls of the server on that connection, since a security
-    flavor may have to protect them.
+    MOUNT takes no proof of users (RFC 2623 section 2.7): `security` is "sys", for calls with the AUTH_SYS `credential`.
+    `services` is empty: calls of the server, which a security flavor may have to protect, are not answered there.
     """
     return replace(options, security="sys", services=())
 
@@ -151,15 +150,13 @@ async def mount_export(
     Args:
         url: the URL; a MOUNT port that it names precedes `mount_port`.
         options: the settings of connections to MOUNT, and the time limit of each call (`connect_timeout_s`).
-        nfs: a connection to the NFS server at `url`, as `connect_nfs` makes it; None: MOUNT is asked at TCP ports
-            alone.
+        nfs: a connection to the NFS server at `url`, made by `connect_nfs`; None: MOUNT is asked at TCP ports alone.
         mount_port: the TCP port of MOUNT for a URL that names none, which alone is asked; None: MOUNT is asked on
             `nfs`, at port 20048 and at the port that the port mapper names, until it answers.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        ConnectFailed: no MOUNT service answers, and the message names the ports that were tried; or the NFS server has
-            no version 3.
+        ConnectFailed: no MOUNT service answers (the message names the ports tried), or the NFS server has no version 3.
         CallTimeout: the MOUNT service at a TCP port takes the connection and stays silent; further ports are not tried.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
         RpcRdmaError: with `nfs`, NFS does not answer: the errors of `Caller.call`; or a MOUNT service breaks the
@@ -243,15 +240,18 @@ async def _at_mount_service(
         url: the server.
         options: the settings of connections to MOUNT.
         nfs: the connection to NFS, on which MOUNT is asked first (`work` gets the port 0); None: TCP ports alone.
-        mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
+        mount_port: the TCP port of MOUNT if `url` names none; a named port is asked alone. None: the usual ports.
         work: takes the connection and the port. These errors lead to the next service: on `nfs` a refusal by RPC, an
-            error of the transport, or CallTimeout; at TCP ports RpcError, TransportClosed and a failure to connect.
+            error of the transport, or CallTimeout; at TCP ports RpcError, TransportClosed, ConnectFailed (see below).
         instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused on `nfs`; RpcRdmaError leads to the
             next service. None: no such call.
 
     Raises:
-        ConnectFailed: no service answers, and the message names the ports tried; or NFS has only other versions.
-        NfsError, RpcRdmaError: the other errors of `work`, as CallTimeout at a TCP port; or NFS does not answer.
+        ConnectFailed: no service answers, and the message names the ports tried; or a NULL call on `nfs`, made after
+            MOUNT has failed, finds no NFS version 3.
+        NotPermitted, HostNotFound, HostAuthenticationFailed: a connection to a TCP port fails so; no other is tried.
+        NfsError, RpcRdmaError: the other errors of `work`, as CallTimeout at a TCP port; or, before TCP ports are
+            tried, that NULL call has no answer.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
