@@ -19,6 +19,7 @@ them does wait, the calls behind it get threads of their own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections import Counter, deque
@@ -377,8 +378,10 @@ class WorkerPool(Generic[T, R]):
         self._watches = False
         self._take_results()
         if self._brief and self._brief_done == brief_done:
-            while self._brief:
-                self._long.append(self._brief.popleft())
+            # Until none is left, of which a worker may take the last one meanwhile.
+            with contextlib.suppress(IndexError):
+                while True:
+                    self._long.append(self._brief.popleft())
         if self._brief or self._long:
             self._wake()
 
