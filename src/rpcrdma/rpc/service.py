@@ -203,9 +203,10 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """The object that calls procedures of this call's client, if the client offers any.
+        """The object that calls procedures of this call's client; it exists also if the client takes no calls.
 
-        Call `ReverseCaller.ready` first. Calls carry the credential that is given to `ready` or to the call.
+        `ReverseCaller.call` raises LocalProtocolError until `ReverseCaller.ready` was called; a client that takes no
+        calls may then end the connection. Calls carry the credential that is given to `ready` or to `call`.
         """
 
     @property

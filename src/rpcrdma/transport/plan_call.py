@@ -196,7 +196,10 @@ def plan_far_call(
     far_limits: PlanLimits,
     balance: int,
 ) -> CallPlan:
-    """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
+    """Returns the plan of a call to a peer so distant that an RDMA Read takes longer than a few further messages.
+
+    It is the plan by `far_limits`, which permit longer calls in several messages. But it is `plan` if the plan by
+    `far_limits` needs a Position-Zero Read chunk, or needs no Read chunk but perhaps more messages than `balance`.
 
     `plan`: the plan of `plan_call` without regard to the distance. `reduced` to `result_items`: the same sizes, in
     octets, as given to `plan_call`. `far_limits`: the limits with regard to the distance. `balance`: the messages that

@@ -234,16 +234,16 @@ class QueuePairHandle(Protocol):
         """Posts a list of work requests to the send queue in one call.
 
         Raises:
-            OSError: the queue is full, or the device has failed.
-            ValueError: a work request does not fit the queue pair, or the queue pair has ended.
+            OSError: the queue is full, or the device has failed; the requests before the failed one are posted.
+            ValueError: a request does not fit the queue pair, or the queue pair has ended; none is posted.
         """
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
         """Posts a list of receives in one call, each a tuple (object that its completion returns, scatter list).
 
         Raises:
-            OSError: the queue is full, or the device has failed.
-            ValueError: a receive does not fit the queue pair, or the queue pair has ended.
+            OSError: the queue is full, or the device has failed; the receives before the failed one are posted.
+            ValueError: a receive does not fit the queue pair, or the queue pair has ended; none is posted.
         """
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:

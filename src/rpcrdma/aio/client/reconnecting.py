@@ -193,7 +193,8 @@ class ConnectionKeeper:
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
-            TransportClosed: the limits of the policy are reached, or `close` was called.
+            TransportClosed: `close` was called, attempts have failed for the policy's `for_s` seconds, or no further
+                connection is made (see `hopeless`).
         """
         if self.closed:
             raise TransportClosed("the connection was closed on this side")

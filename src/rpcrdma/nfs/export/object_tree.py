@@ -158,8 +158,8 @@ class ObjectTree(Generic[N]):
         """Finds the object of `handle`, known to be the server's own and of this export, and caches its node.
 
         To be called where no valid node is cached. With `at_once` returns None where finding it may block. Raises
-        Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of the
-        tree found it, and the next search has to wait; or OSError: the server may not reach the object.
+        Refused: ESTALE: the object is gone from the export, or was not met by the last search of the tree; EAGAIN: it
+        has left the place where that search met it, and the next has to wait; or OSError: the server may not reach it.
         """
         if handle == self.root.handle:
             self._cache.put(self.root)

@@ -217,8 +217,7 @@ class Version2:
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
         """Encodes the header of a continued message's piece other than the last: with the flag MORE, without chunks.
 
-        `credit_word` is the header's credit field. `encode` makes the header of the last piece, with the chunks and the
-        handle to invalidate.
+        `credit_word` is the header's credit field. `encode` makes the last header, with the chunks and the handle.
         """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
@@ -352,7 +351,11 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
 
     def _extension(self, head: _Head, data: Buffer, header_type: int, flags: int) -> Inbound:
-        """Decodes an extension's message, whose own flag bits are `flags`, or stores a piece of one (`Kind.PIECE`)."""
+        """Decodes an extension's message; stores a piece of one. `flags`: the extension's own bits of the flags.
+
+        Returns the message, after the last piece the whole one; `Kind.PIECE` for an earlier piece. A message that
+        exceeds a bound or interrupts another one is UNREADABLE, or a REPLY that fails its call: see `_Head.refused`.
+        """
         start = PREFIX_OCTETS
         if head.more or not self._assembly.idle:
             found = self._add(head, memoryview(data)[start:])
@@ -466,10 +469,7 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """Decodes an RDMA2_MSG with one chunk of one segment, the usual header with chunks.
-
-    Returns the message; None for other headers and for faulty ones, which the caller decodes word by word.
-    """
+    """Decodes an RDMA2_MSG with one chunk of one segment; None for other and faulty headers, left to the caller."""
     if len(data) < _ONE_WRITE_MESSAGE.size:
         return None
     words = _ONE_WRITE_MESSAGE.unpack_from(data)
