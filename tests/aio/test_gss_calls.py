@@ -217,6 +217,30 @@ async def test_a_context_is_renewed_before_its_end_and_used_on_where_that_fails(
         assert mechanism.made == 3
 
 
+@each_case("renewed", [False, True])
+@with_threads
+async def test_calls_that_wait_for_a_context_fail_as_lost_when_their_connection_is_closed(renewed: bool) -> None:
+    made: list[object] = []
+
+    async def never(connection: object) -> GssSession:
+        made.append(connection)
+        return await asyncio.Future()
+
+    async with pair("2", "krb5", FakeMechanism()) as (connection, _, _):
+        sessions = connection._gss
+        assert sessions is not None
+        if renewed:
+            await connection.call(ECHO, b"x")
+            sessions._renew_s = asyncio.get_running_loop().time()
+        sessions._exchange = never  # type: ignore[method-assign]
+        calls = [asyncio.ensure_future(connection.call(ECHO, b"x")) for _ in range(3)]
+        await until(lambda: made)
+        await connection.close()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(end) for end in ends] == [TransportClosed] * 3
+        assert len(made) == 1
+
+
 def session_of(connection: Connection) -> GssSession:
     assert connection._gss is not None
     session = connection._gss._session

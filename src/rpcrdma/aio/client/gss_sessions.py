@@ -14,7 +14,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.aio.security_options import Kerberos
-from rpcrdma.errors import AuthError, RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.errors import (
+    AuthError,
+    RemoteProtocolError,
+    RpcError,
+    RpcRdmaError,
+    TransportClosed,
+    UserAuthenticationFailed,
+)
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.gss.context_turns import ContextTurns, Outcome
@@ -148,18 +155,22 @@ class GssSessions:
     async def close(self, connection: _Connection) -> None:
         """Destroys the RPCSEC_GSS context by a call on `connection`, and waits at most 1 s for the reply.
 
-        No call is made if there is no context or `connection` has ended. A context that is being made is given up.
-        Errors are ignored, since the server ends the context by itself later.
+        No call is made if there is no context or `connection` has ended. A context that is being made is given up, and
+        the calls that wait for it fail with `TransportClosed`. Errors are ignored, since the server ends the context by
+        itself later.
         """
-        if self._making is not None:
-            self._making.cancel()
         session, self._session = self._session, None
-        if session is None or connection.closed:
-            return
-        ending = ProtectedCall(session, self._service, ends=True)
-        with contextlib.suppress(RpcRdmaError, TimeoutError), self._numbered() as call:
-            async with asyncio.timeout(_DESTROY_S):
-                await self._protected(call, connection, ending)
+        try:
+            if session is None or connection.closed:
+                return
+            ending = ProtectedCall(session, self._service, ends=True)
+            with contextlib.suppress(RpcRdmaError, TimeoutError), self._numbered() as call:
+                async with asyncio.timeout(_DESTROY_S):
+                    await self._protected(call, connection, ending)
+        finally:
+            # Last: the calls that wait for it would have another one made while the connection is open.
+            if self._making is not None:
+                self._making.cancel()
 
     def _is_due(self) -> bool:
         return self._renew_s is not None and self._loop.time() >= self._renew_s
@@ -176,6 +187,7 @@ class GssSessions:
 
         Raises:
             UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
+            TransportClosed: `close` was called meanwhile, or the connection ended.
             RpcRdmaError: a call that makes the context failed in another way.
         """
         present = self._session
@@ -186,7 +198,11 @@ class GssSessions:
             making.add_done_callback(self._made)
         try:
             async with asyncio.timeout_at(call.deadline_s):
-                return await asyncio.shield(making)
+                # A caller that is cancelled does not end it for the others.
+                await asyncio.wait([making])
+            if making.cancelled():
+                raise TransportClosed("the connection was closed on this side")
+            return making.result()
         except UserAuthenticationFailed:
             alive = self._ends_s is None or self._loop.time() < self._ends_s
             if present is None or present is not self._session or present.exhausted or not alive:
