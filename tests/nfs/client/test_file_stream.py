@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import RemoteProtocolError, TransportClosed
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
@@ -405,13 +405,16 @@ async def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, moun
     file = await fs.open("/file")
     await file.read(1)
     server.hold["READ"] = asyncio.Event()
-    reading = asyncio.create_task(file.read(4 * BLOCK))
+    given_up, reading = (asyncio.create_task(file.read(4 * BLOCK)) for _ in range(2))
     for _ in range(5):
         await asyncio.sleep(0)
-    reading.cancel()
-    await asyncio.wait({reading})
-    await file.close()
+    given_up.cancel()
+    await asyncio.wait({given_up})
     await fs.close()
+    # Nobody has cancelled the reader itself.
+    with pytest.raises(TransportClosed, match="the file system was closed"):
+        await reading
+    await file.close()
     assert server.in_flight == 0
 
 

@@ -17,7 +17,7 @@ from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
 from rpcrdma.testing.virtual import now_s
 from support.cases import each_case
 from support.loops import in_virtual_time
-from support.waiting import closing, once
+from support.waiting import closing, once, until
 
 BLOCK = 1 << 16
 TEMPORARY = re.compile(r"\.rpcrdma-[0-9a-f]{16}\.part")
@@ -176,6 +176,20 @@ async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
             await copying
         await asyncio.gather(*running, return_exceptions=True)
     assert [found for found in server.at("/copy").children if TEMPORARY.fullmatch(found)] == []
+
+
+async def test_closing_the_file_system_fails_a_copy_that_makes_its_file(
+    server: Any, mounted: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    server.hold["CREATE"] = asyncio.Event()
+    fs = mounted()
+    copying = asyncio.create_task(fs.upload(tmp_path / "file", "/copy"))
+    await until(lambda: server.calls["CREATE"])
+    await fs.close()
+    # Nobody has cancelled the copy itself.
+    with pytest.raises(TransportClosed, match="the file system was closed"):
+        await copying
 
 
 def test_a_connection_that_is_lost_for_good_is_not_asked_to_clean_up(server: Any, mounted: Any, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class ObjectCalls:
     async def close(self) -> None:
         """Cancels calls of open files in flight, and ends the threads for local files; the connection stays open.
 
-        Open files are not flushed.
+        Open files are not flushed; operations that wait for such calls fail with `TransportClosed`.
         """
         await self._volume.close()
 

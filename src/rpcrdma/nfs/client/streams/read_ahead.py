@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.misuse import check_loop
+from rpcrdma.errors import TransportClosed
 from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
@@ -101,6 +102,7 @@ class ReadAhead:
 
         Raises:
             LocalProtocolError: the caller runs in another event loop than the calls before.
+            TransportClosed: the task of the fetch was cancelled, as by `Volume.close`.
             Exception: the errors of `fetch`.
         """
         row = self._row
@@ -123,10 +125,12 @@ class ReadAhead:
             await asyncio.wait((head.task,))
         try:
             got, head.ended = head.task.result()
-        except BaseException:
+        except BaseException as error:
             self.discard()
-            # The end of its loop has cancelled the task.
+            # The end of its loop, or that of the file system, has cancelled the task.
             check_loop(head.task.get_loop())
+            if isinstance(error, asyncio.CancelledError):
+                raise TransportClosed("the file system was closed") from None
             raise
         start = position - head.offset
         data = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]

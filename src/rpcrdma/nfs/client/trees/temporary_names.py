@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from rpcrdma.errors import CallTimeout, RemoteProtocolError, RpcRdmaError
+from rpcrdma.errors import CallTimeout, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
@@ -131,7 +131,11 @@ async def _removed_on_failure(
 ) -> AsyncIterator[T]:
     made = volume.start(_answered(volume, directory, name, making))
     try:
-        yield await asyncio.shield(made)
+        # A caller that is cancelled does not end it.
+        await asyncio.wait((made,))
+        if made.cancelled():
+            raise TransportClosed("the file system was closed")  # noqa: TRY301 - as if `making` had failed
+        yield made.result()
     except BaseException:
         # The call that makes the name, if it is still on its way, must not overtake the one that removes it.
         await asyncio.wait((made,))
