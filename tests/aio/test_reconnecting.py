@@ -47,6 +47,8 @@ class FakeLine:
         self.closed = False
         self.end_reason = ""
         self.ended = asyncio.Event()
+        self.released = asyncio.Event()
+        self.released.set()
         self.timer = DeadlineTimer(asyncio.get_running_loop())
         self.statistics = TransportStatistics()
 
@@ -87,6 +89,7 @@ class FakeLine:
 
     async def wait_closed(self) -> None:
         await self.ended.wait()
+        await self.released.wait()
 
 
 def answering(line: FakeLine, number: int) -> Any:
@@ -475,6 +478,25 @@ async def test_closing_ends_what_waits_and_what_follows() -> None:
             await call
         with pytest.raises(TransportClosed, match="this side"):
             await caller.call(ONE, None)
+
+
+@in_virtual_time
+async def test_closing_waits_until_a_connection_without_an_answer_has_released_its_memory() -> None:
+    peer = Peer(silent, dead)
+    caller = await peer.caller()
+    call = asyncio.ensure_future(caller.call(ONE, None))
+    await time_passes(1)
+    peer.lines[0].lose()
+    await time_passes(1)
+    peer.lines[1].released.clear()
+    closing = asyncio.ensure_future(caller.close())
+    await time_passes(1)
+    assert peer.lines[1].closed
+    assert not closing.done()
+    peer.lines[1].released.set()
+    await closing
+    with pytest.raises(TransportClosed):
+        await call
 
 
 @in_virtual_time

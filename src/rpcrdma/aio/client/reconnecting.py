@@ -167,7 +167,8 @@ class ConnectionKeeper:
         self._wanted = asyncio.Event()
         self._waiting = 0
         self._wanted_again = asyncio.Event()
-        self._leaving: dict[SingleConnection, None] = {}
+        self._leaving: dict[SingleConnection, asyncio.Future[None]] = {}
+        """The connections made that have not released their buffers; the futures are done when they have."""
         self._failures = 0
         self._trouble = ""
         self.heard = 0
@@ -253,9 +254,7 @@ class ConnectionKeeper:
                 if connection is not self._usable:
                     connection.abort(reason)
         await self.connection.close()
-        await asyncio.gather(
-            self._supervisor, *(connection.wait_closed() for connection in self._leaving), return_exceptions=True
-        )
+        await asyncio.wait((self._supervisor, *self._leaving.values()))
 
     @property
     def _answers(self) -> int:
@@ -326,10 +325,7 @@ class ConnectionKeeper:
         """
         keep_alive = self._keep_alive(connection)
         while True:
-            self._leaving[connection] = None
-            ended = asyncio.ensure_future(connection.wait_closed())
-            ended.add_done_callback(lambda _, gone=connection: self._leaving.pop(gone, None))  # type: ignore[misc]
-            await self._watch(connection, keep_alive, ended)
+            await self._watch(connection, keep_alive)
             self.lost(connection, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:
                 lost = _LOST if self.policy.reconnect and (self._answers or not self.hopeless) else ""
@@ -351,8 +347,10 @@ class ConnectionKeeper:
 
         After the policy's `keepalive_s` of silence the detector has a NULL call made (by `_watch`). If there is no
         reply within `keepalive_reply_s`, it aborts `connection`. `asked`: whether the caller makes the first NULL call
-        itself, at once.
+        itself, at once. From now on, `close` waits for the end of `connection`.
         """
+        self._leaving[connection] = ended = asyncio.ensure_future(connection.wait_closed())
+        ended.add_done_callback(lambda _: self._leaving.pop(connection))
         policy = self.policy
         self._silent.clear()
 
@@ -379,8 +377,9 @@ class ConnectionKeeper:
         connection.timer.look()
         return keep_alive
 
-    async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Makes NULL calls on `connection` as `keep_alive` asks, until `ended` is done or `lost` records its loss."""
+    async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive) -> None:
+        """Makes NULL calls on `connection` as `keep_alive` asks, until it has ended or `lost` records its loss."""
+        ended = self._leaving[connection]
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:
