@@ -48,6 +48,12 @@ def test_connections_that_a_lower_limit_makes_too_many_stay() -> None:
     assert not it.full("x")
     it.resize(100, 0)
     assert it.full("x"), "no half-open connection has a place"
+    for limits in ((100, 0), (0, 0)):
+        it.resize(*limits)
+        for client in ("x", "2001:db8::1"):
+            assert it.full(client)
+            assert it.displaced_by(client, 0.0) is None
+        it.add("y0", "y", starting_s=0.0)
 
 
 def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:

@@ -177,7 +177,9 @@ class Admission(Generic[C]):
         network = network_of(client)
         full = self._network_is_full(self._starting, self._starting_of_network_max, client)
         if full or self._starting_count >= self._starting_max:
-            most = max(_clients(self._starting, network if full else None), key=len)
+            most = max(_clients(self._starting, network if full else None), key=len, default=None)
+            if most is None:
+                return None
             oldest, since_s = next(iter(most.items()))
             has_more = len(most) > len(_of_client(self._starting, client)) + 1
             gives_way = (has_more or now_s - since_s >= RDMA_STARTING_S) and (not short or oldest in self._locked)
