@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -157,6 +159,19 @@ def test_of_connections_beyond_the_bound_the_oldest_ends_and_a_newcomer_is_answe
         assert threading.active_count() == before
         socks[-1].sendall(b"\r\n")
         assert rest_of(socks[-1]).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.thorough
+def test_a_server_that_gets_no_event_loop_or_address_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as address, pytest.raises(OSError, match="in use"):
+        PageServer({}).start(*address)
+
+    def refused() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("asyncio.events.new_event_loop", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        PageServer({}).start("127.0.0.1", 0)
 
 
 @pytest.mark.thorough

@@ -98,12 +98,20 @@ class PageServer:
             port: the port; 0 takes a free one.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address cannot be listened on, or the thread has no descriptor for its event loop.
         """
         listening: concurrent.futures.Future[tuple[str, int]] = concurrent.futures.Future()
-        thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(host, port, listening)), name="rpcrdma-metrics", daemon=True
-        )
+
+        def serve() -> None:
+            try:
+                with asyncio.Runner() as runner:
+                    runner.run(self._serve(host, port, listening))
+            except Exception as error:
+                if listening.done():
+                    raise
+                listening.set_exception(error)
+
+        thread = threading.Thread(target=serve, name="rpcrdma-metrics", daemon=True)
         thread.start()
         address = listening.result()
         self._thread = thread
@@ -124,11 +132,7 @@ class PageServer:
         self._stopping = asyncio.Event()
         self._log = LimitedLog(_LOGGER)
         listener = Listener(self._connected, self._log)
-        try:
-            addresses = await listener.listen(host, port)
-        except Exception as error:  # noqa: BLE001 - raised in the thread that waits for it
-            listening.set_exception(error)
-            return
+        addresses = await listener.listen(host, port)
         listening.set_result(addresses[0][:2])
         await self._stopping.wait()
         listener.close()
