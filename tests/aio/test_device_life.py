@@ -467,6 +467,32 @@ async def test_without_announcements_connections_are_made_all_the_same() -> None
 
 
 @jumping
+async def test_a_descriptor_that_cannot_be_read_any_more_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    tries: list[object] = []
+
+    def broken() -> Any:
+        tries.append(None)
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with joined() as ends:
+        readers = len(ends.device.announcements)
+        for each in ends.device.announcements:
+            each.take = broken  # type: ignore[method-assign]
+        ends.device.announce("add", "uverbs7")
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 1) == 1
+        assert len(tries) == readers
+        for channel in ends.device.channels:
+            channel.events = broken  # type: ignore[method-assign]
+            channel.raise_()
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 1) == 1
+        assert len(tries) == readers + len(ends.device.channels)
+    assert "no announcements of RDMA devices any more: [Errno 5] Input/output error" in caplog.text
+    assert "the connection manager of RDMA devices tells no more events" in caplog.text
+
+
+@jumping
 async def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceInMemory()
     provider = VerbsProvider(device, announcements=device.Announcements)

@@ -99,11 +99,20 @@ async def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop
     await until(lambda: not device.in_use)
 
 
-def test_the_thread_of_a_loop_with_devices_keeps_its_identity() -> None:
+def test_the_thread_of_a_loop_with_devices_keeps_its_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceInMemory()
 
+    def refused() -> Any:
+        raise OSError(errno.ENODEV, "No such device")
+
     async def main() -> bool:
-        VerbsProvider(device, announcements=device.Announcements).manager()
+        provider = VerbsProvider(device, announcements=device.Announcements)
+        with monkeypatch.context() as without_device:
+            without_device.setattr(device, "EventChannel", refused)
+            with pytest.raises(OSError, match="no RDMA device"):
+                provider.manager()
+        assert not THREAD.keeps_identity()
+        provider.manager()
         return THREAD.keeps_identity()
 
     assert asyncio.run(main())

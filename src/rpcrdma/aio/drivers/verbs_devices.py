@@ -172,9 +172,10 @@ class WatchedDevice:
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
 
     def add(self, user: DeviceUser, port: int = 0) -> None:
-        """Reports the loss of the device to `user` from now on, and each port that has been down for 10 s.
+        """Reports to `user` from now on the loss of the device, and each port as soon as it has been down for 10 s.
 
-        `port` is the number of the only port to report; 0: every port.
+        `port` is the number of the only port to report; 0: every port. A port that was down for 10 s before is not
+        reported until it goes down again: whatever connects meanwhile does not need it.
         """
         self._users[user] = port
 
@@ -284,7 +285,14 @@ class WatchedDevices:
 
     def _readable(self) -> None:
         assert self._announcements is not None
-        for action, node in self._announcements.take():
+        try:
+            taken = self._announcements.take()
+        except OSError as error:
+            # The descriptor may stay readable, and each turn of the event loop would try again.
+            asyncio.get_running_loop().remove_reader(self._announcements.fileno())
+            _LOGGER.warning("no announcements of RDMA devices any more: %s", error)
+            return
+        for action, node in taken:
             if action in ("remove", _LOST):
                 for device in list(self._devices.values()):
                     if device.node == node or (action == _LOST and not (_NODES / device.node).exists()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from rpcrdma.verbs.device_registrations import KeptRegistrations
 
 __all__ = ["ConnectionManager"]
 
+_LOGGER = logging.getLogger("rpcrdma")
 _RESOLVE_MS = 2000
 """How long the kernel looks for an address or a path, as in Linux's NFS/RDMA client, before it reports a failure."""
 _PORTS_TRIED = 8
@@ -36,8 +38,8 @@ class ConnectionManager:
     """
 
     def __init__(self, binding: Binding, announcements: Callable[[], Announcements]) -> None:
-        keep_identity()
         self._channel = binding.EventChannel()
+        keep_identity()
         self.registrations = KeptRegistrations()
         self._handlers: dict[ConnectionIdentifier, Callable[[ManagerEvent], None]] = {}
         self.devices = WatchedDevices(self.identifier, self.end, announcements)
@@ -65,7 +67,14 @@ class ConnectionManager:
         identifier.close()
 
     def _readable(self) -> None:
-        for fields in self._channel.events():
+        try:
+            events = self._channel.events()
+        except OSError as error:
+            # The descriptor may stay readable, and each turn of the event loop would try again.
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            _LOGGER.error("the connection manager of RDMA devices tells no more events: %s", error)  # noqa: TRY400
+            return
+        for fields in events:
             event = ManagerEvent(*fields)
             # A new identifier without a listener ends here, which rejects it.
             handler = self._handlers.get(event.listener or event.identifier)
