@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.listener import Listener
+from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -51,6 +55,28 @@ async def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) 
         assert url == f"{scheme}://[::]:{port}"
         assert await answers(f"{scheme}://[::1]:{port}")
         assert await answers(f"{scheme}://127.0.0.1:{port}")
+
+
+@pytest.mark.thorough
+async def test_a_listener_may_be_closed_by_a_connection_and_listen_again(caplog: pytest.LogCaptureFixture) -> None:
+    accepted: list[socket.socket] = []
+
+    def on_connection(sock: socket.socket) -> None:
+        accepted.append(sock)
+        listener.close()
+
+    listener = Listener(on_connection, LimitedLog(logging.getLogger("rpcrdma")))
+    ((_, port, _),) = await listener.listen("::", 0)
+    assert [where.port for where in await listener.listen("127.0.0.1", port)] == [port]
+    assert len(listener.addresses) == 1
+    with await connected_socket("127.0.0.1", port):
+        await until(lambda: accepted)
+        with accepted.pop():
+            assert listener.addresses == []
+            await listener.listen("127.0.0.1", port)
+            assert listener.addresses == [("127.0.0.1", port)]
+    listener.close()
+    assert caplog.text == ""
 
 
 @pytest.mark.thorough

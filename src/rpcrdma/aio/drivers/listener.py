@@ -104,6 +104,7 @@ class Listener:
             self._loop.remove_reader(sock.fileno())
             sock.close()
         self._sockets.clear()
+        self._both_families.clear()
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(_BACKLOG):
@@ -112,6 +113,9 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                if listener not in self._sockets:
+                    # `on_connection` has called `stop` or `close`.
+                    return
                 self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error.strerror)
                 self._pause(listener)
                 return
