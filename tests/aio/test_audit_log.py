@@ -86,8 +86,17 @@ def test_a_full_disk_costs_records_and_breaks_no_line(tmp_path: Path, monkeypatc
     assert path.read_bytes() == b"12\n34\n"
     room[0] = 100
     file.write([b"9"])
-    file.close()
     assert path.read_bytes() == b"12\n34\n9\n"
+
+    def append_only(fd: int, length: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "ftruncate", append_only)
+    room[0] = 4
+    with pytest.raises(NotWritten, match="operation not permitted") as failure:
+        file.write([b"10", b"11"])
+    assert failure.value.count == 1
+    file.close()
 
 
 def test_records_that_a_full_disk_does_not_take_are_counted(caplog: pytest.LogCaptureFixture) -> None:

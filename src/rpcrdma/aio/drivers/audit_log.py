@@ -84,9 +84,10 @@ class AuditFile:
 
         Raises:
             NotWritten: the disk has taken only the first records, or none, or the path cannot be opened again. No part
-                of a line is left in the file.
+                of a line is left in the file, unless that cannot be shortened (chattr +a).
         """
         lines = b"".join(record + b"\n" for record in records)
+        whole = 0
         try:
             self._follow()
             begin = os.fstat(self._fd).st_size
@@ -95,7 +96,7 @@ class AuditFile:
             if whole < written:
                 os.ftruncate(self._fd, begin + whole)
         except OSError as error:
-            raise NotWritten(error, 0) from None
+            raise NotWritten(error, lines.count(b"\n", 0, whole)) from None
         if written < len(lines):
             # The kernel tells the cause of a short write at the next one.
             raise NotWritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), lines.count(b"\n", 0, whole))
