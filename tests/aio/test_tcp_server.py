@@ -63,17 +63,19 @@ async def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
 async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_the_peer_closes_it(tls: bool) -> None:
     """Closing it with octets unread would reset it, and the peer would lose what it has not read."""
     near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
-    lost = Mock()
+    lost, received = Mock(), Mock(side_effect=lambda _record: stream.pause())
     stream = (TlsRecordStream if tls else RecordStream)(
         near,
         peer="peer",
         record_octets_max=16 * MIB,
         setting="",
         on_too_long=Mock(),
-        on_record=Mock(),
+        on_record=received,
         on_lost=lost,
         memory=ResultMemory(),
     )
+    far.send(2 * (b"\x80\0\0\4" + bytes(4)))
+    await until(lambda: stream.paused)
     if isinstance(stream, TlsRecordStream):
         # The session has encrypted octets that the socket has not taken.
         stream.tls = Mock(unsent=1, more=False, flush=Mock(side_effect=BrokenPipeError))
@@ -91,6 +93,7 @@ async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_t
         assert not lost.called
     await until(lambda: lost.called)
     assert "the peer closed the connection" in str(lost.call_args)
+    received.assert_called_once()
 
 
 @without_network

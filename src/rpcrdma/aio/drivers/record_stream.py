@@ -292,7 +292,7 @@ class RecordStream:
         try:
             while not self.closed:
                 idle = True
-                while not (self._paused or self.closed or self._goes_on):
+                while not (self._paused or self.closed or self._goes_on or self._finishing):
                     record = self._receiver.next_record()
                     if record is None:
                         break
