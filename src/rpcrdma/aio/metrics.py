@@ -88,12 +88,12 @@ _LABELLED = (
 )
 _COUNTERS = {
     "registrations": "Memory regions exposed to the peer, or registered to be filled by RDMA Read.",
-    "device_registrations": "System calls by which an RDMA device registered the memory of a call.",
+    "device_registrations": "System calls by which an RDMA device registered the memory of a call or a Send.",
     "registrations_reused": "Uses of memory that the RDMA device had registered for an earlier one.",
     "remote_invalidations": "Handles of requesters ended along with a reply.",
     "errors_sent": "RDMA_ERROR messages sent.",
     "messages_continued": "Messages sent in several Sends.",
-    "calls_failed": "Calls answered with an RDMA_ERROR.",
+    "calls_failed": "Calls ended by an RDMA_ERROR or, at a client, by a reply that breaks the protocol.",
     "items_joined": "Bulk items in segments that had to be copied to one piece of memory.",
     "discarded": "Messages silently discarded, as the protocol says.",
 }
