@@ -369,12 +369,18 @@ async def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: 
 
 
 @jumping
-async def test_a_listener_whose_address_moved_listens_anew() -> None:
+async def test_a_listener_whose_address_moved_listens_anew(caplog: pytest.LogCaptureFixture) -> None:
     async with joined() as ends:
         ((where, listener),) = ends.device.listeners.items()
         listener._happens(ManagerEventKind.ADDRESS_CHANGED)
         await until(lambda: ends.device.listeners.get(where) not in (None, listener))
         assert await ends.client.call(ECHO, 6) == 6
+        listener = ends.device.listeners[where]
+        # As at an address of all devices.
+        listener._on_device = False
+        listener._happens(ManagerEventKind.DEVICE_REMOVED)
+        await until(lambda: ends.device.listeners.get(where) not in (None, listener))
+    assert "any more: an RDMA device was removed: bring it back" in caplog.text
 
 
 class Channel:

@@ -84,8 +84,8 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns a sentence for an error: the RDMA device `device` (None: "None") was removed, and the remedy."""
-    return f"the RDMA device {device} was removed: bring it back (see rdma link)"
+    """Returns a sentence for an error: the RDMA device `device` (None: one of unknown name) was removed; the remedy."""
+    return f"{f'the RDMA device {device}' if device else 'an RDMA device'} was removed: bring it back (see rdma link)"
 
 
 class DeviceEventKind(enum.IntEnum):

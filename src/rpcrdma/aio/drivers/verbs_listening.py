@@ -146,8 +146,8 @@ class ListeningAddress:
             return
         self._timer = None
         self._manager.devices.await_no_more(self._on_added)
-        text = "listening at %s again, on the RDMA device %s"
-        self._log.log(logging.WARNING, f"again {where}", text, where, self.device)
+        devices = "all RDMA devices" if self.device is None else f"the RDMA device {self.device}"
+        self._log.log(logging.WARNING, f"again {where}", "listening at %s again, on %s", where, devices)
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
