@@ -82,6 +82,9 @@ def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(
     octets = [sum(octets for _, _, octets in each) for each in entries]
     assert (sum(octets), max(octets) <= most) == (len(memory), True)
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.SUCCESS, len(memory))]
+    # Divided, it would be several messages.
+    with pytest.raises(LocalProtocolError, match=f"a Send of {most + 1} octets: .* at most {most}"):
+        joined.near.post_send("s", [bytes(most), b"1"])
 
 
 def test_more_private_data_than_the_connection_manager_takes_is_refused() -> None:

@@ -188,6 +188,8 @@ class DeviceQueuePair:
     ) -> None:
         opcode = self._binding.SEND if invalidate is None else self._binding.SEND_WITH_INVALIDATE
         send = DeviceSend(wr, Verb.SEND, gather_length(gather), signaled=signaled)
+        if send.length > (most := self._sends.message_octets):
+            raise LocalProtocolError(f"a Send of {send.length} octets: a message of the device has at most {most}")
         if send.length > SLOT_OCTETS:
             gather = [b"".join(gather)]
         self._post(send, opcode, gather, invalidate or 0, 0)
@@ -354,9 +356,7 @@ class DeviceQueuePair:
         self.state = EndState.ESTABLISHED
         self.events.append(
             Established(
-                private_data=self._private_data,
-                inbound_reads=self.inbound_reads,
-                outbound_reads=self.outbound_reads,
+                private_data=self._private_data, inbound_reads=self.inbound_reads, outbound_reads=self.outbound_reads
             )
         )
 

@@ -53,14 +53,15 @@ class DeviceSends:
     room in the device.
     """
 
-    __slots__ = ("_binding", "_entries", "_message_octets", "_pd", "_reads", "_slots", "queued", "room", "unposted")
+    __slots__ = ("_binding", "_entries", "_pd", "_reads", "_slots", "message_octets", "queued", "room", "unposted")
 
     def __init__(self, pd: DeviceProtectionDomain, binding: Binding) -> None:
         device = pd.device
         self._pd = pd
         self._binding = binding
         self._entries = min(SEND_ENTRIES_MAX, device["max_entries"])
-        self._message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
+        self.message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
+        """The longest message of every port of the device."""
         self._slots = MemorySlots(pd, SLOT_OCTETS, 0)
         self._reads = 0
         self.room = min(SENDS_MAX, device["max_queue_pair_work"])
@@ -95,6 +96,7 @@ class DeviceSends:
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
 
+        A Send must not be: each work request of it would be a message.
         `next_works` gives them out to be posted.
 
         Args:
@@ -105,11 +107,11 @@ class DeviceSends:
             offset: the peer's offset of the first octet.
         """
         self.queued.append(send)
-        if len(entries) <= self._entries and send.length <= self._message_octets:
+        if len(entries) <= self._entries and send.length <= self.message_octets:
             send.left = 1
             self.unposted.append((send, tuple(entries), opcode, handle, offset))
             return
-        for part in _divided(entries, self._entries, self._message_octets):
+        for part in _divided(entries, self._entries, self.message_octets):
             send.left += 1
             self.unposted.append((send, tuple(part), opcode, handle, offset))
             offset += sum(octets for _, _, octets in part)
