@@ -604,8 +604,8 @@ static PyType_Spec spec = {
 
 /* use_types(Completion, ReadResponse, ReadHeader, Verb.RECEIVE, Status.SUCCESS): what messages are reported with. */
 static PyObject *use_types(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    for (Py_ssize_t i = 0; i < TYPES && count == TYPES; i++) {
+    if (count != TYPES) return PyErr_Format(PyExc_TypeError, "use_types of %R takes %d objects", module, TYPES);
+    for (Py_ssize_t i = 0; i < TYPES; i++) {
         PyObject *before = types[i];
         types[i] = Py_NewRef(args[i]);
         Py_XDECREF(before);

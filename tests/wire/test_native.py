@@ -130,6 +130,14 @@ def test_a_digest_takes_octets_and_32_bits() -> None:
 
 
 @needs_module
+def test_a_wrong_number_of_types_is_refused() -> None:
+    assert native is not None
+    for count in (0, 4, 6):
+        with pytest.raises(TypeError, match="takes 5 objects"):
+            native.use_types(*range(count))
+
+
+@needs_module
 def test_threads_compute_long_digests_side_by_side() -> None:
     """The interpreter's lock is released: memory that another thread reads stays as it is."""
     assert native is not None
