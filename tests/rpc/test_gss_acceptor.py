@@ -308,6 +308,19 @@ def test_contexts_end_with_their_tickets_and_when_nobody_uses_them() -> None:
     assert len(server.acceptor) == 0
 
 
+def test_a_context_is_unused_from_the_end_of_its_creation_on() -> None:
+    server = Server()
+
+    def slowly() -> None:
+        server.now_s += 50
+
+    server.mechanism.on_step = slowly
+    session = server.session()
+    # The client's first step, and that of the server, but not the client's last one.
+    server.now_s = 100 + GSS_IDLE_S - 1
+    assert server.call(session, GssService.NONE) == 42
+
+
 def test_a_context_that_ends_within_a_call_is_told_with_the_reply() -> None:
     server, session = with_session()
     call, reply = server.opened(octets_of(ProtectedCall(session, GssService.PRIVACY)))
@@ -350,6 +363,20 @@ def test_contexts_that_are_never_finished_are_few_for_each_host_and_end_by_thems
     server.now_s = GSS_CREATION_S
     server.answer(octets, host="192.0.2.9")
     assert len(server.acceptor) == 2
+
+
+def test_a_further_token_gives_the_making_of_a_context_no_more_time() -> None:
+    server = Server(FakeMechanism(legs=3))
+    gss = server.mechanism.initiate("")
+    _, first = server.take(gss.step(None), None)
+    server.now_s = 1.0
+    _, later = server.take(server.mechanism.initiate("").step(None), None)
+    server.take(gss.step(first.token), first.handle)
+    assert list(server.acceptor._creating) == [later.handle, first.handle]
+    server.now_s = GSS_CREATION_S
+    server.take(server.mechanism.initiate("").step(None), None)
+    assert first.handle not in server.acceptor._creating
+    assert later.handle in server.acceptor._creating
 
 
 def test_of_too_many_contexts_the_one_used_longest_ago_ends_first_of_its_own_principal() -> None:

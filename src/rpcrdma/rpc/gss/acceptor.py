@@ -72,7 +72,7 @@ class _Context:
         self.handle = handle
         self.peer = peer
         self.used_s = now_s
-        """The time at which the context was last used; at first, the time at which its creation began."""
+        """The time at which the context was last used or finished; before, the time at which its creation began."""
         self.window = SequenceWindow(GSS_WINDOW)
         self.principal = ""
         self.expires_s: float | None = None
@@ -356,7 +356,7 @@ class Acceptor:
         self._on_made = on_made
         self._contexts_max = contexts_max
         self._principal_contexts_max = principal_contexts_max
-        # Both in the order of use, the oldest first.
+        # Both in the order of use, the oldest first. A further token is a use, but gives its context no more time.
         self._contexts: OrderedDict[bytes, _Context] = OrderedDict()
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
@@ -450,8 +450,8 @@ class Acceptor:
         return ContextCreation(self, context, sent.handle, peer, now_s, decoder)
 
     def _expire(self, now_s: float) -> None:
-        while self._creating and now_s >= next(iter(self._creating.values())).used_s + GSS_CREATION_S:
-            self._creating.popitem(last=False)
+        for context in [each for each in self._creating.values() if now_s >= each.used_s + GSS_CREATION_S]:
+            del self._creating[context.handle]
         while self._contexts and now_s >= next(iter(self._contexts.values())).used_s + GSS_IDLE_S:
             self._contexts.popitem(last=False)
 
@@ -467,7 +467,7 @@ class Acceptor:
 
     def keep(self, context: _Context) -> None:
         """Keeps a finished context, calls `on_made`; over a bound (see `Acceptor`), drops the longest unused one."""
-        contexts = self._contexts
+        contexts, context.used_s = self._contexts, self._clock()
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
             own = [other.handle for other in contexts.values() if other.principal == context.principal]
