@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 from failures import CheckFailed
 from guest import Guest
 from lab import VERSION_4, Lab, check
 from python_layer import PYTHON
+
+from support.host_certificates import Authority
 
 __all__: list[str] = []
 
@@ -19,15 +27,20 @@ _CONFIGURE = """set -e
 drop_in=/etc/systemd/system/rpcrdma.service.d
 mkdir -p $drop_in
 printf '[Service]\\nTimeoutStartSec=900\\nTimeoutStopSec=900\\nWatchdogSec=900\\n' >$drop_in/slow.conf
+(umask 077; echo $certificate | base64 -d >/root/host.pem)
+printf '[Service]\\nLoadCredential=host:/root/host.pem\\n' >$drop_in/credential.conf
 systemctl daemon-reload
 mkdir -p /srv/data
 chmod 1777 /srv/data
 echo 'listen = ["tcp://[::]:2049", "tcp://[::]:20048", "rdma://[::]:20049"]' >>/etc/rpcrdma/rpcrdma.toml
 printf '[[export]]\\nname = "/data"\\ndirectory = "/srv/data"\\n' >/etc/rpcrdma/exports.d/data.toml
 rpcrdma serve --config /etc/rpcrdma/rpcrdma.toml --check
+sed -i '1i tls-cert = "credential:host"' /etc/rpcrdma/rpcrdma.toml
+! rpcrdma serve --config /etc/rpcrdma/rpcrdma.toml --check
 systemctl enable --now rpcrdma
 """
-"""With times for a machine that is emulated on a busy one."""
+"""With times for a machine that is emulated on a busy one. The certificate, with its key, is a credential of the unit
+alone, as a check from the command line says."""
 _NEXT_VERSION = """set -e
 dpkg-deb --raw-extract /data/rpcrdma.deb /var/tmp/next
 sed -i 's/^Version: .*/&+next/' /var/tmp/next/DEBIAN/control
@@ -41,7 +54,15 @@ def debian_package_under_systemd(lab: Lab) -> None:
     debian = lab.debian
     debian.run(f"set -e; dpkg --install /data/rpcrdma.deb; {_NO_PORT_IS_OPEN}", _PACKAGE_S)
     _expect(debian, "systemctl is-enabled rpcrdma; systemctl is-active rpcrdma", "disabled\ninactive")
-    debian.run(_CONFIGURE, 60)
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-tls-") as directory:
+        authority = Authority(Path(directory))
+        encoded = base64.b64encode(authority.issue("debian.test", debian.address).read_bytes()).decode()
+        debian.run(f"certificate={encoded}\n{_CONFIGURE}", 60)
+        ping = [sys.executable, "-m", "rpcrdma", "ping", "-c", "1", f"tcp://{debian.address}:2049"]
+        ping += ["--xprtsec", "tls", "--tls-ca", str(authority.path)]
+        done = subprocess.run(ping, capture_output=True, text=True, timeout=_RECOVERY_S, check=False)
+        if done.returncode:
+            raise CheckFailed(f"no TLS with the certificate that is a credential: {done.stdout}{done.stderr}")
     shown = "systemctl show --property Type --property SubState --property NRestarts rpcrdma | sort | tr '\\n' ' '"
     _expect(debian, shown, "NRestarts=0 SubState=running Type=notify")
     debian.run("rpcinfo | grep -w 100003")
