@@ -62,6 +62,9 @@ def test_behind_a_read_of_unknown_length_any_packet_is_next() -> None:
     assert numbers(order.add(packet(1), None)) == [1, 9]
     assert numbers(order.add(packet(10), None)) == [10]
     assert numbers(order.add(packet(20))) == [20]
+    order = PsnOrder(0xFFFFFD)
+    assert [numbers(order.add(packet(psn))) for psn in (0, 0xFFFFFF)] == [[], []]
+    assert numbers(order.add(packet(0xFFFFFD), None)) == [0xFFFFFD, 0xFFFFFF, 0], "where numbers wrap"
 
 
 def test_a_full_room_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,8 @@ class PsnOrder:
         while self._held:
             if self._next is None:
                 # The first of the packets behind an RDMA Read whose response has an unknown number of packets.
-                self._next = min(self._held)
+                any_held = next(iter(self._held))
+                self._next = min(self._held, key=lambda psn: ahead_of(psn, any_held))
             held = self._held.pop(self._next, None)
             if held is None:
                 break
