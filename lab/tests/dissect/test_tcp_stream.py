@@ -98,6 +98,10 @@ def test_octets_that_were_not_captured_are_a_gap_at_once() -> None:
     assert octets(half.add(108, b"next")) == [b"next", b"late", 2]
     assert octets(half.add(118, b"", 4)) == [4]
     assert octets(half.add(122, b"end")) == [b"end"]
+    assert octets(half.add(122, b"end", 5)) == [5], "only what was not captured is new"
+    assert octets(half.add(122, b"end", 5)) == []
+    assert octets(half.add(132, b"x", 6)) == []
+    assert octets(half.add(130, b"fives")) == [b"fives", 4]
     assert octets(half.finish()) == []
 
 

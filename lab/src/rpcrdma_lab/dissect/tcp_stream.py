@@ -87,10 +87,9 @@ class TcpHalf:
             self._next = sequence
         ahead = (sequence - self._next) % _SPACE
         if ahead >= _HALF:  # it begins with octets that are known
-            known = _SPACE - ahead
-            if known >= len(data):
+            data, missing = _behind(data, missing, _SPACE - ahead)
+            if not data and not missing:
                 return
-            data = data[known:]
             sequence, ahead = self._next, 0
         held = _Held(data, missing, time_s)
         if ahead:
@@ -168,6 +167,11 @@ class TcpHalf:
             for sequence in late:
                 held = self._held.pop(sequence)
                 self._held_octets -= len(held.data)
-                rest = held.data[(self._next - sequence) % _SPACE :]
-                if rest:
-                    self._hold(self._next, held._replace(data=rest))
+                data, missing = _behind(held.data, held.missing, (self._next - sequence) % _SPACE)
+                if data or missing:
+                    self._hold(self._next, _Held(data, missing, held.time_s))
+
+
+def _behind(data: bytes, missing: int, known: int) -> tuple[bytes, int]:
+    """Returns the captured octets of a segment behind its first `known` ones, and the number of its missing octets."""
+    return data[known:], max(missing - max(known - len(data), 0), 0)
