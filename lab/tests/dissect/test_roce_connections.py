@@ -15,6 +15,7 @@ from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.exchanges import Exchanges
 from rpcrdma_lab.dissect.fields import Message
+from support import raw_roce
 from support.octets import words
 from support.raw_roce import CLIENT, CLIENT_QP, MTU, SERVER, SERVER_QP, HandMadeRoce, ack, datagram, packet, reach
 
@@ -155,12 +156,39 @@ def test_one_direction_alone_is_shown() -> None:
 
 def test_queue_pairs_may_be_used_again() -> None:
     first, second = conversation(), conversation()
+    # Packets of the RDMA Write and the reply wait for this one until the end of the first connection.
+    del first.packets[SET_UP + 3], first.packets[-1]
     second.packets[0] = datagram(CLIENT, second.packets[0][28:-4].replace((1).to_bytes(8), (99).to_bytes(8)))
     second.packets[1] = datagram(SERVER, second.packets[1][28:-4].replace((2).to_bytes(8), (98).to_bytes(8)))
     first.packets += second.packets
     messages = dissected(first)
-    assert names(messages).count("Send") == 2
-    assert {message.connection for message in messages} == {1, 2}
+    left = ["Send", "1 packets are missing in the capture", "Send with Invalidate"]
+    assert names(messages)[SET_UP:] == [*left, "CM Request", "CM Reply", *WHOLE]
+    assert [message.connection for message in messages] == [1] * (SET_UP + 3) + [2] * 5
+
+
+def test_packets_before_the_set_up_of_their_queue_pair_are_of_a_connection_before_it() -> None:
+    made = HandMadeRoce()
+    made.add(CLIENT, packet(0x04, SERVER_QP, 7, CALL[:MTU]))
+    made.set_up()
+    made.send(CLIENT, CALL)
+    messages = dissected(made)
+    assert names(messages) == ["CM Request", "Send", "CM Reply", "CM Ready To Use", "Send"]
+    assert [message.connection for message in messages] == [1, 2, 1, 1, 1]
+
+
+def test_queue_pairs_of_one_address_answer_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_roce, "_ADDRESSES", (bytes([127, 0, 0, 1]),) * 2)
+    made = HandMadeRoce()
+    made.add(SERVER, packet(0x04, CLIENT_QP, 100, CALL[:MTU]))
+    made.add(SERVER, packet(0x11, CLIENT_QP, 100, ack()))
+    assert [message.destination for message in dissected(made)] == ["127.0.0.1 QP 17"]
+    made.add(CLIENT, packet(0x04, SERVER_QP, 100, CALL[:MTU]))
+    made.add(SERVER, packet(0x11, CLIENT_QP, 100, ack()))
+    assert {(message.source, message.connection) for message in dissected(made)} == {
+        ("127.0.0.1 QP 17", 1),
+        ("127.0.0.1 QP 18", 1),
+    }
 
 
 def test_negative_acknowledges_are_told() -> None:
@@ -292,15 +320,21 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = HandMadeRoce()
     for number in range(3):
         made.set_up(client_qp=0x200 + number, server_qp=0x300 + number)
+        if number == 0:
+            made.add(CLIENT, packet(0x04, 0x300, 101, CALL[:MTU]))
     made.manage(CLIENT, 0x15, struct.pack(">II", 0x200, 0x300))
     made.add(CLIENT, packet(0x04, 0x300, 100, CALL[:MTU]))
     messages = dissected(made)
-    assert [message.connection for message in messages[-2:]] == [1, 1]
+    assert [message.connection for message in messages[-3:]] == [1, 1, 1]
     monkeypatch.setattr(lab_limits, "CAPTURE_CONNECTIONS_MAX", 2)
     messages = dissected(made)
     # The first of them is forgotten: its end is left out, and its packet belongs to no known connection.
     assert names(messages)[-2:] == ["CM Ready To Use", "Send"]
     assert messages[-1].connection == 4
+    # What waited on it is told before it is forgotten.
+    gap = names(messages).index("1 packets are missing in the capture")
+    assert names(messages)[gap + 1 : gap + 3] == ["Send", "CM Request"]
+    assert [message.connection for message in messages[gap : gap + 3]] == [1, 1, 3]
 
 
 def test_repetitions_of_management_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,12 +344,32 @@ def test_repetitions_of_management_are_remembered_up_to_a_bound(monkeypatch: pyt
     assert len(dissected(made)) == SET_UP
     made.packets.append(made.packets[0])
     assert len(dissected(made)) == SET_UP + 1
+    made = connected()
+    made.send(CLIENT, CALL)
+    for _ in range(2):
+        made.manage(CLIENT, 0x14, struct.pack(">II", CLIENT_QP, SERVER_QP))
+    made.packets.append(made.packets[1])
+    made.send(SERVER, REPLY)
+    made.send(CLIENT, CALL)
+    messages = dissected(made)
+    assert names(messages)[SET_UP:] == ["Send", "CM Ready To Use", "CM Ready To Use", "Send", "Send"]
+    assert {message.connection for message in messages} == {1}
 
 
 def test_rdma_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab_limits, "CAPTURE_READS_MAX", 1)
     made = two_reads()
     assert names(dissected(made))[SET_UP:] == ["RDMA Read Request", "RDMA Read Request", "RDMA Read Response"]
+    made = connected()
+    (_, first, *_) = made.rdma_read(SERVER, HANDLE, 0x1000, bytes(3 * MTU))
+    made.rdma_read(SERVER, HANDLE, 0x2000, bytes(300))
+    del made.packets[first]
+    assert names(dissected(made))[SET_UP:] == [
+        "RDMA Read Request",
+        "1 packets are missing in the capture",
+        "RDMA Read Request",
+        "RDMA Read Response",
+    ]
 
 
 def two_reads() -> HandMadeRoce:

@@ -111,7 +111,7 @@ class RoceConnections:
         `time_s` is the time of the last packet in seconds, for messages without a time of their own.
         """
         for direction in list(self._waiting):
-            yield from self._begin_alone(direction)
+            yield from self._begin_alone(direction, time_s)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
             yield from self._give_up(tracked, time_s)
 
@@ -142,23 +142,25 @@ class RoceConnections:
         if len(self._said) > limits.CAPTURE_CONNECTIONS_MAX:
             del self._said[next(iter(self._said))]
         own = (packet.source, said.number("Local Communication ID"))
+        direction = (packet.source, said.number("Local QPN"), packet.destination)
         if said.is_request:
-            tracked = RoceTracked(
-                [(packet.source, said.number("Local QPN")), (packet.destination, None)], RoceConnection(self._settings)
-            )
+            tracked = RoceTracked([direction[:2], (packet.destination, None)], RoceConnection(self._settings))
             known = tracked, 0
             self._name(own, known)
-            self._follow((packet.source, said.number("Local QPN"), packet.destination), (tracked, 1))
+            yield from self._follow(direction, (tracked, 1), time_s)
         else:
-            found = self._managed.get(own) or self._of_peer(packet, said)
+            # A Reply assigns its sender's id, which may have been that of an earlier connection.
+            found = (None if said.is_reply else self._managed.get(own)) or self._of_peer(packet, said)
             if found is None:
                 return
             known = found
             tracked, end = known
             if said.is_reply:
-                tracked.ends[end] = packet.source, said.number("Local QPN")
+                if self._directions.get(direction) == (tracked, 1 - end):  # a repetition of one seen long ago
+                    return
+                tracked.ends[end] = direction[:2]
                 self._name(own, known)
-                self._follow((packet.source, said.number("Local QPN"), packet.destination), (tracked, 1 - end))
+                yield from self._follow(direction, (tracked, 1 - end), time_s)
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
@@ -176,23 +178,29 @@ class RoceConnections:
         if len(self._managed) > limits.CAPTURE_CONNECTIONS_MAX * 2:
             del self._managed[next(iter(self._managed))]
 
-    def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
+    def _follow(
+        self, direction: _Direction, known: tuple[RoceTracked, int], time_s: float | None
+    ) -> Iterator[RoceMessage]:
         """Assigns the further packets of a direction to `known`, a connection and the end (0 or 1) that sends them.
 
         A direction is (receiver's address, receiver's queue pair, sender's address). The connection to which its
-        packets belonged before is forgotten. So is, above `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose
-        last packet is the oldest.
+        packets belonged before is forgotten, even if those packets still wait. So is, above
+        `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest. Yields the messages left
+        of these; `time_s` is the time of those that have none of their own.
         """
+        if direction in self._waiting:
+            yield from self._begin_alone(direction, time_s)
         before = self._directions.pop(direction, None)
         if before is not None:
-            self._forget(before[0])
+            yield from self._forget(before[0], time_s)
         self._directions[direction] = known
         if len(self._directions) > limits.CAPTURE_CONNECTIONS_MAX * 2:
-            self._forget(next(iter(self._directions.values()))[0])
+            yield from self._forget(next(iter(self._directions.values()))[0], time_s)
 
-    def _forget(self, tracked: RoceTracked) -> None:
+    def _forget(self, tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
         self._held_octets -= tracked.roce.held_octets
         self._directions = {at: known for at, known in self._directions.items() if known[0] is not tracked}
+        yield from self._give_up(tracked, time_s)
 
     # Connections that were set up before the capture
 
@@ -204,11 +212,11 @@ class RoceConnections:
         waiting.append(_Waiting(self._arrivals, packet, time_s))
         other = None if packet.kind.is_request else self._answered(packet)
         if other is not None:
-            yield from self._begin(direction, other)
+            yield from self._begin(direction, other, time_s)
         elif len(waiting) > limits.CAPTURE_WAITING_PACKETS_MAX:
-            yield from self._begin_alone(direction)
+            yield from self._begin_alone(direction, time_s)
         if len(self._waiting) > limits.CAPTURE_CONNECTIONS_MAX:
-            yield from self._begin_alone(next(iter(self._waiting)))
+            yield from self._begin_alone(next(iter(self._waiting)), time_s)
 
     def _answered(self, response: RocePacket) -> _Direction | None:
         """Returns the direction whose packets include a request for this response; None unless there is exactly one.
@@ -219,11 +227,12 @@ class RoceConnections:
             direction
             for direction, waiting in self._waiting.items()
             if (direction[0], direction[2]) == (response.source, response.destination)
+            and direction[1] != response.queue_pair
             and any(_answers(response, one.packet) for one in waiting)
         ]
         return found[0] if len(found) == 1 else None
 
-    def _begin(self, direction: _Direction, other: _Direction) -> Iterator[RoceMessage]:
+    def _begin(self, direction: _Direction, other: _Direction, time_s: float | None) -> Iterator[RoceMessage]:
         both = [(one, each) for each in (direction, other) for one in self._waiting.pop(each)]
         both.sort(key=lambda pair: pair[0].arrival)
         first = both[0][1]
@@ -231,18 +240,20 @@ class RoceConnections:
         tracked = RoceTracked([(second[0], second[1]), (first[0], first[1])], RoceConnection(self._settings))
         ends = {first: 0, second: 1}
         for each, end in ends.items():
-            self._follow(each, (tracked, end))
+            yield from self._follow(each, (tracked, end), time_s)
         for one, each in both:
             yield from self._feed(tracked, ends[each], one.packet, one.time_s)
 
-    def _begin_alone(self, direction: _Direction) -> Iterator[RoceMessage]:
+    def _begin_alone(self, direction: _Direction, time_s: float | None) -> Iterator[RoceMessage]:
         """Begins a connection of which only one direction was found, and yields the messages of its waiting packets.
 
-        `direction` is (receiver's address, receiver's queue pair, sender's address).
+        `direction` is (receiver's address, receiver's queue pair, sender's address). `time_s` is the time in seconds
+        of messages about other connections that are forgotten for it.
         """
+        waiting = self._waiting.pop(direction)
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
-        self._follow(direction, (tracked, 0))
-        for one in self._waiting.pop(direction):
+        yield from self._follow(direction, (tracked, 0), time_s)
+        for one in waiting:
             yield from self._feed(tracked, 0, one.packet, one.time_s)
 
 

@@ -120,6 +120,10 @@ class RoceHalf:
                 self._unfinished, self.late = None, True
                 yield packet
             elif _operation(packet) is Operation.READ_REQUEST:
+                while len(self._reads) >= limits.CAPTURE_READS_MAX:
+                    oldest = next(iter(self._reads.values()))
+                    yield from self._response(oldest, oldest.order.finish())
+                    self._reads.pop(oldest.psn, None)
                 yield self._read_request(packet)
             elif _operation(packet) not in _JOINED:
                 yield packet
@@ -128,8 +132,6 @@ class RoceHalf:
 
     def _read_request(self, packet: RocePacket) -> RdmapMessage:
         offset, handle, asked = packet.extended(0, _REACH)
-        while len(self._reads) >= limits.CAPTURE_READS_MAX:
-            del self._reads[next(iter(self._reads))]
         self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
         faults = self._cut_short(packet)
         return RdmapMessage(
