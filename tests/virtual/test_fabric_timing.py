@@ -304,6 +304,16 @@ def test_a_host_that_was_restarted_waits_for_nothing_from_before_the_crash() -> 
     assert (left, pair.times(other)) == (close(0.25), close(0.75))
 
 
+def test_a_stall_goes_on_where_a_shorter_one_begins() -> None:
+    pair = Pair()
+    pair.receive()
+    for duration_s in (4.0, 1.0):
+        pair.far.host.stall(duration_s)
+    pair.near.post_send("s", [b""])
+    pair.run()
+    assert pair.times(pair.far) == close(4.0)
+
+
 def test_without_coalescing_each_completion_has_an_interrupt_of_its_own() -> None:
     pair = Pair(interrupt_s=5e-6, coalescing=False)
     pair.receive(3)

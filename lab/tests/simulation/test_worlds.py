@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +19,15 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
-from rpcrdma.testing.virtual import loop
+from rpcrdma.testing.virtual import Message, MessageKind, VirtualLoop, loop
 from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
 from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma_lab.simulation.worlds.fault_maker import FaultMaker
 from rpcrdma_lab.simulation.worlds.faults import Fault, FaultKind, Side
+from rpcrdma_lab.simulation.worlds.history import History
 from rpcrdma_lab.simulation.worlds.many_worlds import judged
 from rpcrdma_lab.simulation.worlds.plan import ClientPlan, Kept, Plan, PlannedCall, ServerPlan
 from rpcrdma_lab.simulation.worlds.scenario import named_scenario
@@ -119,6 +122,41 @@ def test_every_fault_happens_and_is_borne(version: str) -> None:
         assert result.faults == 1, each
         assert result.trace.digest() != good.trace.digest(), each
         assert not result.violations, each
+
+
+@pytest.mark.parametrize("lasts", [((1.0, 4.0), (2.0, 1.0)), ((1.0, 2.0), (2.0, 3.0))])
+def test_faults_of_one_kind_at_one_node_last_until_the_last_of_them_ends(
+    lasts: tuple[tuple[float, float], ...],
+) -> None:
+    clock, down = VirtualLoop(), set[int]()
+    host = SimpleNamespace(registered_octets_max=None, registered_octets=5, stall=lambda _: None)
+    provider = SimpleNamespace(withholds_grants=False)
+    kinds = [(each.kind, each.side) for each in FAULTS if each.for_s and each.kind is not FaultKind.CLOCK_JUMP]
+    faults = [fault(*each, at_s=at_s, for_s=for_s, delay_s=1.0) for each in set(kinds) for at_s, for_s in lasts]
+    maker = FaultMaker(tuple(faults), {}, History())
+    nodes: Any = (lambda _: host, lambda _: provider)
+    maker.start(clock, *nodes, lambda number, _kept: down.add(number), down.remove)
+    found = []
+
+    def look() -> None:
+        with pytest.raises(LocalProtocolError) if 1 < clock.time() < 5 else nullcontext():
+            maker.on_register("server-0", 1)
+        message = Message(1, 0, "client-0", "server-0", MessageKind.SEND, b"")
+        found.append(
+            (
+                maker.on_message(message).delay_s,
+                bool(down),
+                host.registered_octets_max,
+                maker.application_stalled_until_s(0) > clock.time(),
+                provider.withholds_grants,
+            )
+        )
+
+    for at_s in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5):
+        clock.call_at(at_s, look)
+    clock.run_until_idle()
+    none, all_ = (0.0, False, None, False, False), (1.0, True, 5, True, True)
+    assert found == [none, all_, all_, all_, all_, none]
 
 
 # Builds that are broken on purpose

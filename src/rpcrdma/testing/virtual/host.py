@@ -345,11 +345,13 @@ class Host:
     def stall(self, duration_s: float) -> None:
         """Stops the software from taking completions and events for `duration_s`, and records a fault in the trace.
 
+        An earlier stall that lasts longer goes on.
+
         Args:
             duration_s: seconds.
         """
         self.record(EventKind.FAULT, f"stalled for {duration_s:g} s")
-        self._stalled_until_s = self.loop.time() + duration_s
+        self._stalled_until_s = max(self._stalled_until_s, self.loop.time() + duration_s)
 
     def crash(self) -> None:
         """Ends all connections without messages to the peers, and cancels all programs; no effect if the host is down.

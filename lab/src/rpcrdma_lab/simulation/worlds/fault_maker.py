@@ -86,6 +86,8 @@ class FaultMaker:
         self._slow: dict[str, float] = {}
         self._failing: set[str] = set()
         self._application_stalled_until_s: dict[int, float] = {}
+        self._lasting: Counter[tuple[FaultKind, str]] = Counter()
+        """By kind and node, the number of faults that have begun and not ended; the last one ends their effect."""
         self.silent_cuts: Counter[int] = Counter()
         """By server, the number of connections that ended without a report to their ends."""
         self.applied = 0
@@ -201,7 +203,8 @@ class FaultMaker:
             case FaultKind.EXHAUSTED_MEMORY:
                 host.registered_octets_max = host.registered_octets
             case FaultKind.STALLED_APPLICATION:
-                self._application_stalled_until_s[fault.server] = self._loop.time() + fault.for_s
+                until_s = max(self.application_stalled_until_s(fault.server), self._loop.time() + fault.for_s)
+                self._application_stalled_until_s[fault.server] = until_s
             case FaultKind.STALLED_READER:
                 host.stall(fault.for_s)
             case FaultKind.WITHHELD_GRANTS:
@@ -209,10 +212,14 @@ class FaultMaker:
             case FaultKind.CLOCK_JUMP:
                 self._loop.jump(fault.for_s)
                 return
+        self._lasting[fault.kind, node] += 1
         self._loop.call_at(self._loop.time() + fault.for_s, end)
 
     def _end(self, fault: Fault) -> None:
         node = fault.node
+        self._lasting[fault.kind, node] -= 1
+        if self._lasting[fault.kind, node]:
+            return
         match fault.kind:
             case FaultKind.DELAY:
                 self._delays.pop(node, None)
