@@ -75,7 +75,9 @@ def test_a_seed_draws_the_same_plan_in_every_process(name: str) -> None:
         "from rpcrdma_lab.simulation.worlds.scenario import named_scenario; "
         "print(draw_plan(named_scenario(sys.argv[1]), 7))"
     )
-    found = subprocess.run([sys.executable, "-c", program, name], capture_output=True, check=True, text=True)
+    # The locale of the process decides about nothing.
+    strict = [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning"]
+    found = subprocess.run([*strict, "-c", program, name], capture_output=True, check=True, text=True)
     assert found.stdout.strip() == str(plan)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shlex
 from pathlib import Path
@@ -64,6 +65,15 @@ def test_a_failing_seed_prints_one_command_that_runs_it_again(
     assert main(smaller[3:]) == 0
 
 
-def test_a_wrong_scenario_is_an_error_of_the_caller(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_scenario_is_an_error_of_the_caller(
+    scenario: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["--scenario", "nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: no scenario 'nothing': name a TOML file, or one of ")
+
+    def refuse(path: Path, **_: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert main(["--scenario", scenario]) == 2
+    assert capsys.readouterr().err == f"error: [Errno {errno.EACCES}] Permission denied: '{scenario}'\n"

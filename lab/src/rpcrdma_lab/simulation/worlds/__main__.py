@@ -44,18 +44,17 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs simulated worlds as command-line arguments say (None: those of the process), and prints the results.
 
-    Returns the exit status: 0 if no world violates a rule or fails, 1 if a world does, 2 for a wrong scenario, whose
-    error is printed to stderr.
+    Returns the exit status: 0 if no world violates a rule or fails, 1 if a world does, 2 for a scenario that is wrong
+    or cannot be read, after the error has been printed to stderr.
 
     Raises:
-        OSError: the file of the scenario cannot be read.
         RuntimeError: the world of --seed takes more than 30 s of processor time.
         SystemExit: the arguments are wrong (status 2), or ask for help.
     """
     args = _parser().parse_args(arguments)
     try:
         scenario = named_scenario(args.scenario)
-    except LocalProtocolError as error:
+    except (LocalProtocolError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.seed is None:

@@ -83,7 +83,7 @@ def named_scenario(name: str) -> Scenario:
         OSError: the file cannot be read.
     """
     if name in scenario_names():
-        return parse_scenario((_FOLDER / f"{name}.toml").read_text(), name, f"{name}.toml")
+        return parse_scenario((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"), name, f"{name}.toml")
     path = Path(name)
     if not path.is_file():
         raise LocalProtocolError(f"no scenario {name!r}: name a TOML file, or one of {', '.join(scenario_names())}")
