@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma_lab.limits import RAW_WAITING_MAX
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX, RAW_WAITING_MAX
 from rpcrdma_lab.scripted import ServingConversation
 from rpcrdma_lab.scripted.conversation import LeftCourse
+from rpcrdma_lab.scripted.peer_interface import Heard
+from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
 from rpcrdma_lab.scripted.served_call import placed_items, planned_reply
 from support.cases import each_case
 
@@ -83,3 +86,54 @@ async def test_a_call_in_endless_empty_messages_is_given_up(taken: str, header: 
     with pytest.raises(LeftCourse, match=f"more than {RAW_WAITING_MAX} messages"):
         await getattr(live, taken)(message)
     assert len(taken_in) == RAW_WAITING_MAX
+
+
+class Hearing:
+    """A peer whose client sends some events, and nothing more."""
+
+    version, takes_version, started = "1", False, True
+
+    def __init__(self, *events: Heard) -> None:
+        self.events = [*events]
+
+    async def next(self) -> Heard:
+        return self.events.pop(0)
+
+    async def read(self, *_: int) -> int:
+        return 1
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_messages_before_the_data_of_a_chunk_are_bounded() -> None:
+    peer: Any = Hearing(*[Heard("message", {"header": {}})] * (RAW_WAITING_MAX + 1))
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    with pytest.raises(LeftCourse, match=f"more than {RAW_WAITING_MAX} messages before it"):
+        await live._read({"handle": 1, "offset": 0, "length": 4})
+    assert not peer.events
+
+
+async def test_a_client_that_begins_with_no_message_is_refused_no_version() -> None:
+    peer: Any = Hearing(Heard("end", {"how": "ended", "partial": b""}))
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    assert await live.spoken_version() is None
+    outcome = await live.answer({"version": "2", "steps": [{"hear": {"message": {}}}]})
+    assert outcome.failure is not None
+    assert outcome.failure.ended
+
+
+@each_case(
+    ("reply", "found"),
+    [
+        (bytes(4 * RAW_RECORD_FRAGMENTS_MAX), f"{RAW_RECORD_FRAGMENTS_MAX} fragments"),
+        ((RAW_CALL_OCTETS_MAX + 1).to_bytes(4), f"{RAW_CALL_OCTETS_MAX} octets"),
+    ],
+)
+async def test_a_reply_of_the_program_beyond_a_limit_is_refused_with_that_limit(reply: bytes, found: str) -> None:
+    program = ProgramOverTcp("127.0.0.1", 1)
+    reader, writer = asyncio.StreamReader(), SimpleNamespace(write=lambda _: None)
+    reader.feed_data(reply)
+    program._streams = reader, writer  # type: ignore[assignment]
+    with pytest.raises(ConnectionAbortedError, match=f"sent more than {found}"):
+        await program.answer(b"call")

@@ -133,8 +133,9 @@ class ServingConversation(LiveConversation):
         """
         check_conversation(conversation, serves=True)
         self.register(conversation.get("memory", {}))
-        if self._waiting and self._peer.version != conversation.get("version", "1"):
-            await self._refuse_version(conversation.get("version", "1"))
+        version = conversation.get("version", "1")
+        if self._waiting and self._waiting[0].kind == "message" and self._peer.version != version:
+            await self._refuse_version(version)
         await self.run(conversation["steps"])
         await self.close()
         return self.outcome
@@ -330,8 +331,8 @@ class ServingConversation(LiveConversation):
         Messages that arrive meanwhile are queued for later steps.
 
         Raises:
-            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, the response is wrong, incomplete or late, or
-                another event than a message arrives instead.
+            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, the response is wrong, incomplete or late, more
+                than `RAW_WAITING_MAX` messages wait, or another event than a message arrives instead.
         """
         length = segment["length"]
         if length > RAW_MESSAGE_OCTETS_MAX:
@@ -343,7 +344,9 @@ class ServingConversation(LiveConversation):
             async with within(self._timeout_s):
                 while True:
                     heard = await super()._awaited()
-                    if heard.kind == "message" and len(self._waiting) < RAW_WAITING_MAX:
+                    if heard.kind == "message":
+                        if len(self._waiting) >= RAW_WAITING_MAX:
+                            raise LeftCourse(expected, f"more than {RAW_WAITING_MAX} messages before it")
                         self._waiting.append(heard)
                         continue
                     piece = heard.fields

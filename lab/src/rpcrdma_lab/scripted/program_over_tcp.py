@@ -35,18 +35,20 @@ class ProgramOverTcp:
         reader, writer = self._streams
         writer.write((_LAST | len(call)).to_bytes(4) + call)
         reply = b""
+        excess = f"{RAW_RECORD_FRAGMENTS_MAX} fragments"
         try:
             for _ in range(RAW_RECORD_FRAGMENTS_MAX):
                 mark = int.from_bytes(await reader.readexactly(4))
                 length = mark & ~_LAST
                 if len(reply) + length > RAW_CALL_OCTETS_MAX:
+                    excess = f"{RAW_CALL_OCTETS_MAX} octets"
                     break
                 reply += await reader.readexactly(length)
                 if mark & _LAST:
                     return reply
         except asyncio.IncompleteReadError:
             raise ConnectionAbortedError("the server of the program ended its connection") from None
-        raise ConnectionAbortedError(f"the server of the program sent more than {RAW_CALL_OCTETS_MAX} octets")
+        raise ConnectionAbortedError(f"the server of the program sent more than {excess}")
 
     def close(self) -> None:
         """Aborts the connection, if there is one; a later call makes a new one."""
