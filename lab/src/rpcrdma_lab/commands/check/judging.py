@@ -200,6 +200,10 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
 def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.url is not None:
         return "--listen judges clients, a URL a server", "leave out one"
+    if args.listen.scheme != "rdma":
+        return f"{args.listen} is not RPC-over-RDMA", "write --listen rdma://HOST[:PORT]"
+    if args.program is not None or args.write is not None:
+        return "--listen judges clients, --program and --write are for servers", "leave out --listen or these"
     if args.behind is not None and args.behind.scheme != "tcp":
         return f"{args.behind} is not reached over TCP", "write --behind tcp://HOST:PORT"
     return None
