@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma_lab.dissect import exchange_page
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
@@ -201,6 +202,16 @@ def test_the_page_needs_no_other_file_and_has_all_messages(capsys, capture, tmp_
     (status_row,) = results["fields"]
     place = results["base"] + status_row[1]
     assert bytes.fromhex(stale["hex"])[place : place + status_row[2]] == words(NFS3ERR_STALE)
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_packets_are_read(
+    capsys, capture, tmp_path, monkeypatch
+) -> None:
+    read = []
+    monkeypatch.setattr(exchange_page, "exchange_page", lambda *_: read.append(1))
+    status, _, err = ran(capsys, "explain", "--html", tmp_path / "absent" / "calls.html", capture)
+    assert (status, read) == (1, [])
+    assert "absent/calls.html: no such file or directory" in err
 
 
 def test_the_page_goes_to_standard_output_and_names_a_capture_whose_name_is_no_utf_8(capsys, capture, tmp_path) -> None:

@@ -106,6 +106,15 @@ def test_a_plot_is_an_svg_file(command: Command) -> None:
     assert "hint: choose a name that ends in .svg" in ran.err
 
 
+def test_a_plot_that_cannot_be_written_is_told_before_the_calls(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
+    ran = command.run("roundtrips", "--plot", str(tmp_path / "absent" / "latency.svg"))
+    assert (ran.status, ran.text) == (1, "")
+    assert "absent/latency.svg: no such file or directory" in ran.err
+
+
 @pytest.mark.thorough
 def test_a_plot_is_drawn_of_each_operation_by_distance_and_by_size(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -134,6 +134,9 @@ def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None
     title = "standard input"
     if args.file is not None and str(args.file) != "-":
         title = os.fsencode(args.file.name).decode("utf-8", "backslashreplace")
+    if str(args.html) != "-":
+        # A file that cannot be written is told before the packets are read, which may come from a pipe.
+        args.html.open("ab").close()
     page = exchange_page(title, exchanges)
     place = "standard output"
     if str(args.html) == "-":

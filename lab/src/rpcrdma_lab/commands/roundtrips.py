@@ -103,6 +103,9 @@ def run(args: argparse.Namespace) -> int:
     if args.add_extension is not None:
         make = extension_maker(args.add_extension)
         variants.append(with_extension(args.add_extension.rpartition(":")[2], make))
+    if args.plot is not None:
+        # A file that cannot be written is told before the calls; what it has stays until there is a plot.
+        args.plot.open("ab").close()
     table = rows(model, args.size, variants)
     curves = _curves(model, args, variants) if args.plot is not None else []
     if args.json:
