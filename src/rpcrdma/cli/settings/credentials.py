@@ -35,14 +35,22 @@ class Credential:
         folder = os.environ.get(_VARIABLE)
         return Path(folder) / self.name if folder else Path(str(self))
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether systemd hides the unit's credentials from this process, as version 252 does from `ExecReload=`."""
+        return bool(folder := os.environ.get(_VARIABLE)) and not Path(folder).is_dir()
+
     def fault(self) -> str | None:
-        """Returns a text with cause and remedy if this process cannot read the credential, else None."""
+        """Returns a text with cause and remedy if this process cannot read the credential; None if it can.
+
+        None also for a hidden one (`is_hidden`), which the server itself reads.
+        """
         if not os.environ.get(_VARIABLE):
             return (
                 f"{self} is for a service of systemd, which sets {_VARIABLE}; start the unit by systemctl, with "
                 f"LoadCredential={self.name}:FILE, or name a file"
             )
-        if not os.access(self.path, os.R_OK):
+        if not self.is_hidden and not os.access(self.path, os.R_OK):
             return f"the unit has no credential {self.name}; add LoadCredential={self.name}:FILE to it, and restart it"
         return None
 
