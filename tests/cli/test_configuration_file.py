@@ -130,7 +130,17 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         (GOOD + '[[export.rule]]\nname = "/b"', "5: name belongs to an export; write it below [[export]]"),
         *(
             (GOOD + f'hosts = ["h", "{host}"]', f"4: hosts: '{host}' is no host: write an address")
-            for host in ("010.0.0.1", "10.1", "0x7f000001", "10.0.0.0/33", "*.example.org", "@group", "[::1]", "a b")
+            for host in (
+                "010.0.0.1",
+                "10.1",
+                "0x7f000001",
+                "10.0.0.0/33",
+                "10.0.0.0/0.0.0.255",
+                "*.example.org",
+                "@group",
+                "[::1]",
+                "a b",
+            )
         ),
         (GOOD + 'hosts = ["fe80::1%lo"]', "4: hosts: 'fe80::1%lo': rules do not tell interfaces apart"),
         (GOOD + "[[export.rule]]\nhots = []", "5: unknown key 'hots'; did you mean hosts?"),

@@ -130,11 +130,17 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(_NETWORKS_KEPT)
 def network_of(host: str) -> Network | None:
-    """Returns the network that the text of an address or a network has; None if `host` is neither, but a name."""
+    """Returns the network that the text of an address or a network has; None if `host` is neither, but a name.
+
+    A network ends with the length of its prefix or its mask; a mask of the host's bits, such as 0.0.0.255, is refused.
+    """
     try:
-        return ipaddress.ip_network(host, strict=False)
+        network = ipaddress.ip_network(host, strict=False)
     except ValueError:
         return None
+    mask = host.partition("/")[2]
+    # Python takes a mask of the host's bits as well, where others read the bits that have to be equal.
+    return None if "." in mask and mask != str(network.netmask) else network
 
 
 class HostKeys:
