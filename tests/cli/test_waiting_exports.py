@@ -162,6 +162,8 @@ RULE = '[[export.rule]]\nhosts = ["one"]\n'
         (f'{RULE}access = "none"', True),
         (f'{RULE}access = "ro"', True),
         (f'{RULE}squash = "all"', True),
+        (f'squash = "all"\nanonuid = 0\n{RULE}anonuid = 65534', True),
+        (f'squash = "all"\n{RULE}anongid = 7', True),
         (f'{RULE}xprtsec = "mtls"', True),
         (f'{RULE}sec = ["krb5p"]', True),
         (f'{RULE}access = "ro"\n[[export.rule]]\naccess = "none"', True),

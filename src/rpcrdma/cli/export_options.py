@@ -119,13 +119,15 @@ class ExportedRule:
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
     def gives_less_than(self, other: ExportedRule) -> bool:
-        """Returns whether `other` gives more rights than this rule, by access or squash, or asks for less proof.
+        """Returns whether `other` gives other or more rights than this rule, or asks for less proof.
 
-        Less proof is weaker TLS, or a security flavor that this rule does not admit. False if `other` gives no access.
+        More rights are more access or less squash; other rights are those of another anonymous user or group. Less
+        proof is weaker TLS, or a security flavor that this rule does not admit. False if `other` gives no access.
         """
         return other.access != "none" and (
             _ACCESS.index(other.access) > _ACCESS.index(self.access)
             or _SQUASH.index(other.squash) > _SQUASH.index(self.squash)
+            or (other.anonuid, other.anongid) != (self.anonuid, self.anongid)
             or not protects(other.xprtsec, self.xprtsec)
             or not {*other.flavors} <= {*self.flavors}
         )
@@ -177,7 +179,8 @@ class Exported(ExportedRule):
         for rule in (self, *reversed(self.rules)):
             if any(rule.gives_less_than(each) for each in below.values()):
                 restraining.append(rule)
-            below.setdefault((rule.access, rule.squash, rule.xprtsec, rule.flavors), rule)
+            terms = (rule.access, rule.squash, rule.anonuid, rule.anongid, rule.xprtsec, rule.flavors)
+            below.setdefault(terms, rule)
         return [host for rule in reversed(restraining) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
