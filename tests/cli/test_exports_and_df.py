@@ -74,6 +74,25 @@ def test_a_server_of_version_4_alone_lists_its_exports(
 
 
 @pytest.mark.thorough
+def test_a_recursive_list_descends_to_an_export_below_directories_without_number(
+    start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a/in").mkdir(parents=True)
+    deep = "x/" * 500 + "x"
+    exports = [f"--export={name}={tmp_path / 'a'}" for name in (deep, "x/y")]
+    with start(tmp_path, tmp_path / "state", *exports, named_only=True) as served:
+        with caplog.at_level("DEBUG", logger="rpcrdma.calls"):
+            assert main(["ls", "-R", served.urls["tcp"]]) == 0
+        out, _ = capsys.readouterr()
+        lines = out.splitlines()
+        assert lines[:8] == ["/:", "x", "", "/x:", "x", "y", "", "/x/x:"]
+        assert lines[-9:] == [f"/{deep}:", "in", "", f"/{deep}/in:", "", "/x/y:", "in", "", "/x/y/in:"]
+        # Each directory above the exports takes no call.
+        assert caplog.text.count("MOUNTPROC3_MNT") < 20
+        assert served.stop() == 0
+
+
+@pytest.mark.thorough
 def test_df_has_what_statvfs_has(remote: Remote) -> None:
     (facts,) = remote.done("df", "--json", remote.url()).json_lines
     found = os.statvfs(remote.local)

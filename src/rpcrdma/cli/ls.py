@@ -92,21 +92,35 @@ async def run(args: argparse.Namespace) -> int:
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
     async with Servers(args, failures) as servers:
         for url in args.url:
-            with failures:
-                await _ls_url(listing, servers, failures, url)
+            await _ls_url(listing, servers, failures, url)
     return failures.status
 
 
-async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
+async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: Url) -> None:
+    """Prints the file or directory at the URL `top`; with -R also what is below, exports below a directory included.
+
+    OSErrors are reported by `failures`.
+    """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 
-    try:
-        await _list_url(listing, servers, failures, url)
-    except NoSuchExport as error:
-        below = _below(error.exports, url.path)
-        if not below:
-            raise
-        await _list_exports(listing, servers, failures, url, below)
+    # Without recursion, and for directories above exports without calls: a server may list exports of 500 names each.
+    waiting: list[tuple[Url, Sequence[str]]] = [(top, ())]
+    while waiting:
+        url, exports = waiting.pop()
+        with failures:
+            if not exports or _is_first(exports, url.path):
+                try:
+                    await _list_url(listing, servers, failures, url)
+                    continue
+                except NoSuchExport as error:
+                    exports = exports or error.exports
+                    if not _below(exports, url.path):
+                        raise
+            below = _below(exports, url.path)
+            await _list_exports(listing, servers, url, below)
+            if listing.args.recursive:
+                prefix = url.path.rstrip("/") + "/"
+                waiting += [(replace(url, path=prefix + name), below[name]) for name in reversed(below)]
 
 
 async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
@@ -240,36 +254,42 @@ async def _targets(
     return targets
 
 
-def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """Returns the names in the directory `path`, which is in no export but above some of `exports`, sorted.
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
 
-    The value of a name is True if it is an export, False if it is a directory above exports alone. {}: no export is
+
+def _is_first(exports: Sequence[str], path: str) -> bool:
+    """Returns whether `path` is the first of `exports`: one of those at or below it if they are sorted."""
+    return _names(exports[0]) == _names(path)
+
+
+def _below(exports: Sequence[str], path: str) -> dict[str, list[str]]:
+    """Returns the names in the directory `path`, which is above some of `exports`, sorted.
+
+    The value of a name has the exports that are at or below the name, in the order of `exports`. {}: no export is
     below `path`.
     """
-    above = [name for name in path.split("/") if name]
-    found: dict[str, bool] = {}
+    above = _names(path)
+    found: dict[str, list[str]] = {}
     for export in exports:
-        names = [name for name in export.split("/") if name]
+        names = _names(export)
         if names[: len(above)] == above and len(names) > len(above):
-            name = names[len(above)]
-            found[name] = found.get(name, False) or len(names) == len(above) + 1
+            found.setdefault(names[len(above)], []).append(export)
     return dict(sorted(found.items()))
 
 
-async def _list_exports(
-    listing: _Listing, servers: Servers, failures: Failures, url: Url, below: dict[str, bool]
-) -> None:
-    """Prints the names in `below` (see `_below`) as directories; with -R their content, too.
+async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: dict[str, list[str]]) -> None:
+    """Prints the names in `below` (see `_below`) as directories.
 
-    `url` is the URL of the directory that has the names; it is in no export. OSErrors below it are reported by
-    `failures`.
+    `url` is the URL of the directory that has the names; it is in no export.
     """
     args = listing.args
     listing.head(url.path or "/")
     prefix = url.path.rstrip("/") + "/"
     rows = []
-    for name, is_export in below.items():
+    for name, exports in below.items():
         attributes = None
+        is_export = _is_first(exports, prefix + name)
         if is_export and (args.long or args.json):
             try:
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
@@ -279,11 +299,6 @@ async def _list_exports(
                 attributes = None
         rows.append(_Row(prefix + name if args.json else name, attributes, export=is_export))
     _print(args, rows)
-    if args.recursive:
-        for name in below:
-            inner = replace(url, path=prefix + name)
-            with failures:
-                await _ls_url(listing, servers, failures, inner)
 
 
 def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
