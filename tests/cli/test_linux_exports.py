@@ -33,7 +33,10 @@ if TYPE_CHECKING:
             {"access": "rw", "squash": "none", "sec": ["krb5p"], "sync": True, "mount-point": True},
             [],
         ),
-        ("/a (rw,mp=/b)", {"access": "rw"}, ["the option mp=/b cannot"]),
+        ("/a (rw,mp=/b)", None, ["the option mp=/b cannot", "no client of /a"]),
+        ("/a (rw,mountpoint=/a/)", {"access": "rw", "mount-point": True}, []),
+        ("/a (rw,refer=/a@h)", None, ["the option refer=/a@h cannot", "no client of /a"]),
+        ("/a (rw,xprtsec=ssl)", None, ["the option xprtsec=ssl cannot", "no client of /a"]),
         (
             "/a h(ro,mountpoint) n(rw)",
             {"access": "none", "mount-point": True, "rules": [(["h"], {"access": "ro"}), (["n"], {"access": "rw"})]},
@@ -52,11 +55,15 @@ if TYPE_CHECKING:
             [],
         ),
         ("/a (rw,no_root_squash,sec=krb5p:krb5i)", {"access": "rw", "squash": "none", "sec": ["krb5p", "krb5i"]}, []),
+        # Linux has two flags, and that for all users holds.
+        ("/a (all_squash,no_root_squash)", {"access": "ro", "squash": "all"}, []),
+        ("/a -all_squash (root_squash,anonuid=7)", {"access": "ro", "squash": "all", "anonuid": 7}, []),
+        ("/a (no_root_squash,all_squash,no_all_squash)", {"access": "ro", "squash": "none"}, []),
         ("/a (xprtsec=mtls:tls)", {"access": "ro", "xprtsec": "tls"}, []),
         ("/a \\\n h(rw) # *(rw)", {"access": "rw", "hosts": ["h"]}, []),
         ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
         ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
-        # Hosts go before networks, and these before all: the first one that fits a client holds for it.
+        # Names go before addresses and networks, and these before all: the first one that fits a client holds for it.
         ("/a *(rw) 10.0.0.0/8(ro)", {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]}, []),
         (
             "/a *(ro,all_squash,anonuid=7) 10.0.0.0/8(rw) h1(rw,no_root_squash) h2(rw,no_root_squash)",
@@ -80,6 +87,7 @@ if TYPE_CHECKING:
             [],
         ),
         ("/a 10.0.0.0/8(ro) 10.1.0.0/16(rw)", {"access": "ro", "hosts": ["10.0.0.0/8"]}, ["10.1.0.0/16 is a part of"]),
+        ("/a 10.0.0.0/8(ro) 10.1.0.1(rw)", {"access": "ro", "hosts": ["10.0.0.0/8"]}, ["10.1.0.1 is a part of"]),
         (
             "/a h(rw,async) n(ro)",
             {"access": "none", "sync": True, "rules": [(["h"], {"access": "rw"}), (["n"], {"access": "ro"})]},
@@ -91,13 +99,39 @@ if TYPE_CHECKING:
         (
             "/a -rw h1\n/a h1(ro) h2\n/a @group",
             {"access": "none", "rules": [(["h1"], {"access": "rw"}), (["h2"], {"access": "ro"})]},
-            ["3: h1 is a part of h1 before it; its", "4: the netgroup @group", "4: no client of /a"],
+            ["3: h1 is a part of h1 before it; its", "4: the netgroup @group"],
         ),
         (
             "/a h(rw,insecure)\n/a n(rw,insecure,crossmnt)\n/a m(ro)",
             {"access": "none", "rules": [(["h", "n"], {"access": "rw"}), (["m"], {"access": "ro"})]},
             ["insecure for some clients of /a cannot", "3: the option crossmnt cannot"],
         ),
+        # A client that is left out does not fall under a wider one.
+        (
+            "/a 10.0.0.5(ro,sec=des) *(rw,insecure)",
+            {"access": "rw", "reserved-port": False, "rules": [(["10.0.0.5"], {"access": "none"})]},
+            ["sec=des: 'des' is no security flavor"],
+        ),
+        (
+            "/a *(rw)\n/a h(rw,refer=/a@h) n(rw)",
+            {"access": "rw", "rules": [(["h"], {"access": "none"})]},
+            ["3: the option refer=/a@h cannot"],
+        ),
+        (
+            "/a @group(ro) 10.0.0.0/8(rw) *(rw)",
+            {"access": "rw", "hosts": ["10.0.0.0/8"]},
+            ["the netgroup @group", "* may have hosts of @group"],
+        ),
+        ("/a *.example(ro) *(rw)", None, ["the pattern *.example", "* may have hosts of *.example", "no client of /a"]),
+        ("/a *.example(rw) *(ro)", {"access": "ro"}, ["the pattern *.example"]),
+        ("/a gss/krb5(ro) *(rw)", {"access": "rw"}, ["gss/krb5 cannot"]),
+        (
+            "/a 10.0.0.1(rw) fe80::1%eth0(ro) fe80::/10(rw) h(rw)",
+            {"access": "rw", "hosts": ["h", "10.0.0.1"]},
+            ["'fe80::1%eth0': rules do not tell", "fe80::/10 may have hosts of fe80::1%eth0"],
+        ),
+        # Linux compares the last octet.
+        ("/a 10.0.0.0/0.0.0.255(rw)", None, ["10.0.0.0/0.0.0.255 is no network", "no client of /a"]),
         # Nothing is served to more hosts than the line has.
         ("/a h1,h2(rw)", None, ["h1,h2 is left out: exports(5) has no lists", "no client of /a"]),
         ("/a h_1(rw) 010.0.0.1", {"access": "rw", "hosts": ["h_1"]}, ["'010.0.0.1' is no host"]),

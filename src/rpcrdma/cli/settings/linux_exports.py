@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import absolute_export_name, export_name, host_or_network, parse_security
-from rpcrdma.cli.host_names import HostKey, HostKeys
+from rpcrdma.cli.host_names import HostKey, HostKeys, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands.options import XPRTSEC_WORDS
 
@@ -19,6 +18,8 @@ __all__ = ["in_toml"]
 _WORD: Final = re.compile(r'(?:"[^"]*"|\\.|[^\s"\\])+', re.DOTALL)
 _CLIENT: Final = re.compile(r"([^()]*)(?:\((.*)\))?")
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+_ALL_SQUASH: Final = "all-squash"
+"""No key: Linux has a flag for all users beside that for root, which holds whatever the order of their options is."""
 _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "rw": ("access", "rw"),
     "ro": ("access", "ro"),
@@ -28,7 +29,8 @@ _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "async": ("sync", False),
     "root_squash": ("squash", "root"),
     "no_root_squash": ("squash", "none"),
-    "all_squash": ("squash", "all"),
+    "all_squash": (_ALL_SQUASH, True),
+    "no_all_squash": (_ALL_SQUASH, False),
     "mp": ("mount-point", True),
     "mountpoint": ("mount-point", True),
 }
@@ -47,9 +49,13 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 """The terms of a client without options, by the keys of a rule."""
 _WITHOUT_EFFECT: Final = frozenset(
-    {"no_subtree_check", "wdelay", "no_wdelay", "no_all_squash", "hide"} | {"no_acl", "auth_nlm", "secure_locks"}
+    {"no_subtree_check", "wdelay", "no_wdelay", "hide", "no_acl", "auth_nlm", "secure_locks"}
 )
 """Options that change nothing in this server."""
+_ELSEWHERE: Final = frozenset({"refer", "replicas"})
+"""Options that lead clients to other servers."""
+_NO_ACCESS: Final = {"access": "none"}
+"""The terms of a client that is left out."""
 _NUMBERS: Final = frozenset({"anonuid", "anongid"})
 """Options whose value is the number of a user or group; the term has the same name."""
 _HEAD: Final = """\
@@ -61,8 +67,9 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
     """Converts lines of exports(5) to `[[export]]` tables; returns (text in TOML, mistakes in the order of lines).
 
     There is a mistake for each client and option that the tables cannot express. Clients with equal options share a
-    rule, and all lines of a directory one export. A line without a client that can be expressed is left out: no table
-    admits more hosts, or grants more, than its lines.
+    rule, and all lines of a directory one export. A client that is left out has a rule without access; if its hosts are
+    unknown, clients that Linux looks for later are left out as well. A directory without a client that can be expressed
+    is left out. Thus no table admits more hosts, or grants more, than its lines.
 
     Args:
         text: lines of exports(5).
@@ -76,8 +83,10 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
         if found is not None:
             exported, path, clients = found
             exports.setdefault(exported, _Export(place, exported, path)).clients += clients
-    tables = ["\n" + export.tables() for export in exports.values()]
-    return _HEAD.format(name=name) + "".join(tables), [fault for _, fault in sorted(faults, key=lambda each: each[0])]
+    tables = [export.tables() for export in exports.values()]
+    return _HEAD.format(name=name) + "".join("\n" + table for table in tables if table), [
+        fault for _, fault in sorted(faults, key=lambda each: each[0])
+    ]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -124,16 +133,32 @@ class _Place(NamedTuple):
 
 
 class _Client(NamedTuple):
-    """A client of an export: a host, a network or "" (all), with its terms, by keys of the configuration file."""
+    """A client of an export: a host, a network or "" (all), with its terms, by keys of the configuration file.
+
+    `written` is the client in exports(5). `host` is None if the configuration file cannot name its hosts. A client that
+    is left out has the terms `_NO_ACCESS`.
+    """
 
     place: _Place
-    host: str
+    written: str
+    host: str | None
     terms: dict[str, Any]
 
     @property
     def kind(self) -> int:
-        """The rank of the client's kind, as Linux looks for clients: 0 for a host, 1 for a network, 2 for all hosts."""
-        return 2 if not self.host else 1 if "/" in self.host else 0
+        """The rank of the client's kind, as Linux looks for clients.
+
+        0 for a host name, 1 for an address, a network or a word that is no client, 2 for a pattern or a netgroup, 3 for
+        all hosts, 4 for gss/.
+        """
+        if self.host is None:
+            return 4 if self.written.startswith("gss/") else 2 if _is_group(self.written) else 1
+        return 3 if not self.host else 0 if network_of(self.host) is None else 1
+
+
+def _is_group(client: str) -> bool:
+    """Returns whether a client of exports(5) is a netgroup or a pattern."""
+    return client.startswith("@") or any(letter in client for letter in "*?[")
 
 
 class _Export:
@@ -148,23 +173,27 @@ class _Export:
     def tables(self) -> str:
         """Returns the TOML tables of the export and its rules; adds mistakes about options that they cannot express."""
         groups = self._groups()
+        granted = [terms for _, terms in groups if terms != _NO_ACCESS]
+        if not granted:
+            self._place.fault(f"no client of {self._path} can be expressed; it is left out")
+            return ""
         head: dict[str, Any] = {"name": self._name, "directory": self._path}
         # A term of the whole export: what one client must not see without its file system, no other client sees.
-        mounted = [terms.pop("mount-point", False) for _, terms in groups]
+        mounted = [terms.pop("mount-point", False) for terms in granted]
         if any(mounted):
             head["mount-point"] = True
         if len(groups) == 1:
             hosts, terms = groups[0]
             return _table("[[export]]", head | terms | ({} if hosts == [""] else {"hosts": hosts}))
         for key, option in _OF_WHOLE_EXPORT.items():
-            values = [terms[key] for _, terms in groups if key in terms]
+            values = [terms[key] for terms in granted if key in terms]
             if values:
-                head[key] = any(terms.get(key, True) for _, terms in groups)
-            if len({terms.get(key, True) for _, terms in groups}) > 1:
+                head[key] = any(terms.get(key, True) for terms in granted)
+            if len({terms.get(key, True) for terms in granted}) > 1:
                 self._place.fault(f"{option} for some clients of {self._path} cannot be expressed; none has it")
         *others, (hosts, last) = groups
         if hosts != [""]:
-            others, last = groups, {"access": "none"}
+            others, last = groups, _NO_ACCESS
         # A rule has each term that another one or the export has, since it would take those of the export.
         keys = [key for key in _DEFAULTS if any(key in terms for _, terms in groups)]
         return _table("[[export]]", head | {key: last[key] for key in last if key not in _OF_WHOLE_EXPORT}) + "".join(
@@ -173,28 +202,40 @@ class _Export:
         )
 
     def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
-        """Returns groups (hosts, terms that they share), in the order in which Linux looks for a client.
+        """Returns groups (hosts, terms that they share), in the order in which Linux looks for a client (`kind`).
 
-        Hosts precede networks, and these precede all hosts, which are [""]. Neighbours with equal terms are one group.
-        A client equal to, or within, an earlier one of its kind is left out; if its terms differ, adds a mistake.
+        All hosts are [""]. Neighbours with equal terms are one group. The last group has access, if one has. A client
+        equal to, or within, an earlier one of its kind is left out; if its terms differ, adds a mistake. So is a client
+        behind one whose hosts are unknown, unless it has no more rights than that one.
         """
-        clients: list[_Client] = []
-        keys, numbers = HostKeys(), dict[tuple[int, HostKey], int]()
-        for client in self.clients:
-            above = [numbers[at] for key in keys.over(client.host) if (at := (client.kind, key)) in numbers]
-            if not above:
-                numbers[client.kind, keys.add(client.host)] = len(clients)
-                clients.append(client)
-            elif (first := clients[min(above)]).terms != client.terms:
-                part, whole = client.host or "*", first.host or "*"
-                client.place.fault(f"{part} is a part of {whole} before it; its own options are left out")
+        unknown: list[_Client] = []
+        keys, firsts = HostKeys(), dict[tuple[int, HostKey], tuple[int, _Client]]()
         groups: list[tuple[list[str], dict[str, Any]]] = []
-        for client in sorted(clients, key=lambda each: each.kind):
-            if groups and groups[-1][1] == client.terms:
-                hosts = groups[-1][0]
-                groups[-1] = [*hosts, client.host] if client.host else [""], client.terms
+        for number, client in enumerate(sorted(self.clients, key=lambda each: each.kind)):
+            host, terms = client.host, client.terms
+            if host is None:
+                unknown.append(client)
+                continue
+            above = [firsts[at] for key in keys.over(host) if (at := (client.kind, key)) in firsts]
+            if above:
+                _, first = min(above)
+                if first.terms != terms:
+                    client.place.fault(
+                        f"{client.written} is a part of {first.written} before it; its own options are left out"
+                    )
+                continue
+            firsts[client.kind, keys.add(host)] = number, client
+            wider = next((each for each in unknown if terms not in (each.terms, each.terms | {"access": "ro"})), None)
+            if wider is not None and terms != _NO_ACCESS:
+                hidden = f"hosts of {wider.written}, which cannot be expressed"
+                client.place.fault(f"{client.written} may have {hidden}; it is left out, too")
+                terms = _NO_ACCESS
+            if groups and groups[-1][1] == terms:
+                groups[-1] = [*groups[-1][0], host] if host else [""], terms
             else:
-                groups.append(([client.host], client.terms))
+                groups.append(([host], terms))
+        while len(groups) > 1 and groups[-1][1] == _NO_ACCESS:
+            groups.pop()
         return groups
 
 
@@ -209,7 +250,7 @@ class _Line:
         """Returns (name, directory, clients) of the export in `line`; None, adding a mistake, if it is left out.
 
         `name` is the directory's path in the form of `export_name`, by which clients mount it. A line is left out if
-        its path cannot be that of an export, or if none of its clients can be expressed.
+        its path cannot be that of an export.
         """
         if line.count('"') % 2:
             self._fault("a quotation mark has no counterpart; the line is left out")
@@ -226,17 +267,13 @@ class _Line:
         except argparse.ArgumentTypeError as error:
             self._fault(f"{error}; the line is left out")
             return None
-        clients = self._clients(words[1:])
-        if not clients:
-            self._fault(f"no client of {path} can be expressed; the line is left out")
-            return None
-        return name, path, clients
+        return name, path, self._clients(words[1:], name)
 
-    def _clients(self, words: list[str]) -> list[_Client]:
+    def _clients(self, words: list[str], name: str) -> list[_Client]:
         """Returns the clients in `words`, the words of a line after its directory, in their order.
 
         A word is a client, such as "host(rw)", or has options for all later clients, such as "-sync". Without words,
-        the client is "*". Clients that cannot be expressed are left out, with a mistake.
+        the client is "*". Clients that cannot be expressed have no access, with a mistake. `name` is the export's.
         """
         defaults = ""
         clients = []
@@ -247,11 +284,11 @@ class _Line:
             found = _CLIENT.fullmatch(word)
             if found is None:
                 self._fault(f"{word} is no client; it is left out")
+                clients.append(_Client(self._place, word, None, _NO_ACCESS))
                 continue
             host = self._host(found[1])
-            terms = self._terms(",".join(filter(None, [defaults, found[2]])))
-            if host is not None and terms is not None:
-                clients.append(_Client(self._place, host, terms))
+            terms = self._terms(",".join(filter(None, [defaults, found[2]])), name)
+            clients.append(_Client(self._place, found[1] or "*", host, _NO_ACCESS if terms is None else terms))
         return clients
 
     def _host(self, client: str) -> str | None:
@@ -267,15 +304,14 @@ class _Line:
         if client.startswith("gss/"):
             self._fault(f"{client} cannot be expressed; write sec=")
             return None
-        if any(letter in client for letter in "*?["):
+        if _is_group(client):
             self._fault(f"the pattern {client} cannot be expressed; name hosts or networks")
             return None
         if "/" in client:
-            try:
-                return str(ipaddress.ip_network(client, strict=False))
-            except ValueError:
+            if (network := network_of(client)) is None:
                 self._fault(f"{client} is no network; it is left out")
                 return None
+            return str(network)
         if "," in client:
             self._fault(f"{client} is left out: exports(5) has no lists of hosts; write each, with its options, apart")
             return None
@@ -285,8 +321,8 @@ class _Line:
             self._fault(f"{error}; it is left out")
             return None
 
-    def _terms(self, options: str) -> dict[str, Any] | None:
-        """Returns the terms for a client's options, such as "rw,sync", by keys of the configuration file.
+    def _terms(self, options: str, name: str) -> dict[str, Any] | None:
+        """Returns the terms for a client's options, such as "rw,sync", by keys; `name` is that of the export.
 
         Adds a mistake for each option that no key expresses. None: without that option a table would grant more than
         the line does, so that the client has to be left out.
@@ -297,6 +333,9 @@ class _Line:
         several = sum(word.startswith("sec=") for word in words) > 1
         for option in words:
             word, _, value = option.partition("=")
+            if word in _TERMS and _TERMS[word][0] == "mount-point" and value[:1] == "/" and export_name(value) == name:
+                # The directory itself, which is the default.
+                value = ""
             if word in _TERMS and not value:
                 key, meant = _TERMS[word]
                 if several and sections and key not in _OF_ALL_FLAVORS:
@@ -319,8 +358,13 @@ class _Line:
                 terms["sec"] = value.split(":")
             elif word == "xprtsec" and value and set(value.split(":")) <= set(XPRTSEC_WORDS):
                 terms["xprtsec"] = min(value.split(":"), key=XPRTSEC_WORDS.index)
+            elif word in _ELSEWHERE or (word in {"mp", "mountpoint", "xprtsec"} and value):
+                self._fault(f"the option {option} cannot be expressed; the client is left out")
+                return None
             elif word not in _WITHOUT_EFFECT and not (word == "fsid" and value not in {"0", "root"}):
                 self._fault(f"the option {option} cannot be expressed; it is left out")
+        if terms.pop(_ALL_SQUASH, False):
+            terms["squash"] = "all"
         return terms
 
 
