@@ -27,8 +27,8 @@ _CONFIGURE = """set -e
 drop_in=/etc/systemd/system/rpcrdma.service.d
 mkdir -p $drop_in
 printf '[Service]\\nTimeoutStartSec=900\\nTimeoutStopSec=900\\nWatchdogSec=900\\n' >$drop_in/slow.conf
-(umask 077; echo $certificate | base64 -d >/root/host.pem)
-printf '[Service]\\nLoadCredential=host:/root/host.pem\\n' >$drop_in/credential.conf
+(umask 077; mkdir -p /etc/ssl/private; echo $certificate | base64 -d >/etc/ssl/private/host.pem)
+printf '[Service]\\nLoadCredential=host:/etc/ssl/private/host.pem\\n' >$drop_in/credential.conf
 systemctl daemon-reload
 mkdir -p /srv/data
 chmod 1777 /srv/data
