@@ -30,6 +30,7 @@ from rpcrdma import sync
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import FileOptions
+from rpcrdma.rpc.loaded_interface import load_interface
 from rpcrdma.sync import background_loop, filesystem
 
 if TYPE_CHECKING:
@@ -349,6 +350,11 @@ def test_errors_show_the_lines_of_their_program_alone(
         assert shown(fs.open, "none", "r") == shown(file.seek, -1) == []
         assert shown(sync.nfs_open, f"{running.tcp_url}none") == shown(sync.connect, "rdma://127.0.0.1:1") == []
         assert shown(list, fs.scandir("none")) == ["background_loop.iterate"]
+        text = "typedef string name<2>; program P { version V { void ECHO(name) = 1; } = 1; } = 0x20000001;"
+        procedure = load_interface(text, source_name="p.x").procedure("ECHO").procedure
+        procedure.encode_args.__globals__["__name__"] = "module_of_the_program"
+        with sync.connect(running.tcp_url.rpartition("/")[0]) as connection:
+            assert shown(connection.call, procedure, "long") == []
 
         def progress(_files: int, _octets: int) -> None:
             raise ValueError("of the program")

@@ -13,7 +13,7 @@ import functools
 import logging
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from traceback import walk_tb
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -33,14 +33,17 @@ _LOGGER = logging.getLogger("rpcrdma.client")
 _DOCUMENTED = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
 """The errors that functions document: their text names the remedy."""
 _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
+_GENERATED = "by `rpcrdma xdr compile`: do not edit."
+"""The end of the docstrings of modules that the XDR compiler has written."""
 
 
 def forget_frames(error: BaseException) -> bool:
     """Removes the tracebacks of `error` and its causes, as far as they show only frames of this library.
 
-    Frames of fsspec and of Python's standard library count as this library's. The traceback of an error stays, with
-    those of its causes, if it has any other frame, such as that of a function of the user, or if the error is of no
-    class that the library documents. Nothing is removed if the logger `rpcrdma.client` is enabled for DEBUG.
+    Frames of fsspec, of Python's standard library and of modules that the XDR compiler has written count as this
+    library's. The traceback of an error stays, with those of its causes, if it has any other frame, such as that of a
+    function of the user, or if the error is of no class that the library documents. Nothing is removed if the logger
+    `rpcrdma.client` is enabled for DEBUG.
 
     Returns:
         Whether the traceback of `error` was removed.
@@ -57,9 +60,12 @@ def forget_frames(error: BaseException) -> bool:
 
 
 def _shows_the_library_alone(error: BaseException) -> bool:
-    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
     documented = isinstance(error, _DOCUMENTED) and not isinstance(error, InternalError)
-    return documented and _INTERNAL.issuperset(module.partition(".")[0] for module in modules)
+    return documented and all(_is_of_the_library(frame.f_globals) for frame, _ in walk_tb(error.__traceback__))
+
+
+def _is_of_the_library(module: Mapping[str, Any]) -> bool:
+    return str(module.get("__name__")).partition(".")[0] in _INTERNAL or str(module.get("__doc__")).endswith(_GENERATED)
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:
