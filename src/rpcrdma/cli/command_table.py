@@ -11,7 +11,7 @@ __all__ = ["OF_LAB", "OWN", "added_commands"]
 OWN: Final = {
     "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
     "serve": "serve directories with NFSv3 and NFSv4 over RDMA and TCP",
-    "config": "show the settings of serve with their origins, and turn exports(5) lines into a file",
+    "config": "show the settings of serve, turn exports(5) into a file, and print a drop-in for systemd",
     "admin": "show the clients of a running server of this machine, and revoke the state of one",
     "exports": "list the exports of servers",
     "ls": "list directories on a server",

@@ -251,7 +251,8 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         parse=host_and_port,
         metavar="HOST:PORT",
         help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls, "
-        "/readyz while its exports are there as well; port 0 for a free one (needs the package prometheus-client)",
+        '/readyz while its exports with missing = "fail" are there as well; port 0 for a free one (needs the package '
+        "prometheus-client)",
     ),
     Setting(
         name="access-log",
