@@ -168,7 +168,7 @@ xprtsec = "tls"
 @each_case(
     ("settings", "told"),
     [
-        ('url = "nosuch://srv"', "5: nosuch://srv: fsspec knows no protocol 'nosuch'; correct it, or write directory"),
+        ('url = "nosuch://srv"', "5: nosuch://srv: fsspec knows no protocol 'nosuch'; correct it, or name a directory"),
         ('url = "zip::nosuch://u:p@srv"', "5: zip::nosuch://u:...@srv: fsspec knows no protocol 'nosuch'; correct it"),
         ('url = "zip::archive.zip"', ""),
         ('url = "zip::file:///archive.zip"', ""),
@@ -363,6 +363,12 @@ def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
 
 
 def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('metrics = "127.0.0.1:0"\n' + STARTING)
+    monkeypatch.setattr(check, "is_installed", lambda package: package != "prometheus_client")
+    for words in (["--check"], []):
+        ran = command.run("serve", "--config", str(file), *words)
+        told = f"error: {file}:1: metrics takes the package prometheus-client; pip install prometheus-client\n"
+        assert (told in ran.err, ran.status) == (True, 2)
     file.write_text(STARTING)
     for there in (False, True):
         # The file has a rule of Kerberos.
@@ -371,6 +377,9 @@ def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch
         assert ("error: " + f"{file}:7: Kerberos takes the package gssapi; " in ran.err, ran.status) == (
             (False, 0) if there else (True, 2)
         )
+        if not there:
+            started = command.run("serve", "--config", str(file))
+            assert (started.err.splitlines()[-1], started.status) == (ran.err.splitlines()[-1], 2)
     ran = command.run("serve", "--config", str(file), "--check", "--json")
     assert ran.status == 0
     (fault,) = json.loads(ran.text)["faults"]
@@ -402,28 +411,30 @@ def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, fi
 
 @pytest.mark.thorough
 @each_case(
-    ("setting", "told", "remedy"),
+    ("setting", "told", "remedy", "status"),
     [
-        ('state-dir = "c.toml/state"', "cannot use the state directory: ", "name another place with state-dir"),
-        ('access-log = "none/log"', "cannot write the access log: ", "user may write (access-log)"),
-        ('listen = ["tcp://192.0.2.1:1"]', "cannot listen at tcp://192.0.2.1:1: ", "of this machine"),
-        ('metrics = "192.0.2.1:1"', "cannot offer metrics at 192.0.2.1:1: ", "choose another address"),
-        ('admin = "none/socket"', "", "or name another path (admin PATH)"),
-        ('admin = "/"', "cannot listen at /: there is no name of a socket", "or name another path (admin PATH)"),
+        ('state-dir = "c.toml/state"', "cannot use the state directory: ", "name another place with state-dir", 2),
+        ('access-log = "none/log"', "cannot write the access log: ", "user may write (access-log)", 2),
+        ('listen = ["tcp://192.0.2.1:1"]', "cannot listen at tcp://192.0.2.1:1: ", "of this machine", 1),
+        ('metrics = "192.0.2.1:1"', "cannot offer metrics at 192.0.2.1:1: ", "choose another address", 1),
+        ('admin = "none/socket"', "", "or name another path (admin PATH)", 2),
+        ('admin = "/"', "cannot listen at /: there is no name of a socket", "or name another path (admin PATH)", 2),
     ],
 )
 def test_a_start_that_fails_by_a_setting_of_the_file_names_its_line_and_its_key(
-    command: Command, file: Path, setting: str, told: str, remedy: str
+    command: Command, file: Path, setting: str, told: str, remedy: str, status: int
 ) -> None:
+    """It has the status of --check, so that systemd starts a server again only where that may help."""
     settings = ['listen = ["tcp://127.0.0.1:0"]', 'state-dir = "state"', 'admin = "off"']
     key = setting.partition(" ")[0]
     settings = [each for each in settings if not each.startswith(key)]
     file.write_text("\n".join([*settings, setting, '[[export]]\nname = "/a"\ndirectory = "one"\n']))
     ran = command.run("serve", "--config", str(file))
     complaint, hint = ran.err.splitlines()
-    assert (ran.status, complaint.startswith(f"error: {file}:{len(settings) + 1}: {told}")) == (1, True), complaint
+    assert (ran.status, complaint.startswith(f"error: {file}:{len(settings) + 1}: {told}")) == (status, True), complaint
     assert hint.startswith("hint: ")
     assert hint.endswith(remedy)
+    assert command.run("serve", "--config", str(file), "--check").status == (2 if status == 2 else 0)
 
 
 @each_case("config", [False, True])

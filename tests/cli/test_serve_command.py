@@ -303,18 +303,32 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, str(tmp_path / "missing")], f"{tmp_path / 'missing'}: no such file or directory\n"),
         ([*state, "--export", "a=relative/x"], f"{Path.cwd() / 'relative' / 'x'}: no such file or directory\n"),
         ([*state, "--allow", "nobody.invalid", str(data)], "nobody.invalid: neither an address"),
-        ([*state, "nonsense://x"], "cannot export nonsense://x: Protocol not known: nonsense\n"),
+        (
+            [*state, "nonsense://x"],
+            "command line: nonsense://x: fsspec knows no protocol 'nonsense'; correct it, or name a directory\n",
+        ),
         ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: nothing is there"),
         (
             [*state, "gs://b"],
-            "cannot export gs://b: Please install gcsfs to access Google Storage: pip install 'fsspec[gs]'\n",
+            (
+                "command line: gs://b takes a package that is not installed: "
+                "Please install gcsfs to access Google Storage: pip install 'fsspec[gs]'\n"
+            ),
         ),
         (["--state-dir", str(tmp_path / "file" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)
-        assert (ran.status, ran.out) == (1, b"")
+        assert (ran.status, ran.out) == (2, b"")
         assert ran.err.startswith(f"error: {complaint}")
+        assert command.run("serve", *listen, *words, "--check").status == 2
     assert ran.err.splitlines()[1] == "hint: name another place with --state-dir"
+    for words, remedy in (
+        ([str(tmp_path / "missing")], "make the directory, or name another one"),
+        (["--allow", "nobody.invalid", str(data)], "correct the name, or write its address"),
+    ):
+        told = [command.run("serve", *listen, *state, *words, *more).err for more in ([], ["--check"])]
+        assert told[0].endswith(f"\nhint: {remedy}\n")
+        assert told[1] == "error: command line: " + told[0].removeprefix("error: ").replace("\nhint: ", "; ")
     (event,) = command.run("serve", "--json", *listen, *state, str(tmp_path / "missing")).json_lines
     assert (event["event"], event["error"]["errno"]) == ("error", "ENOENT")
     assert event["error"]["path"] == str(tmp_path / "missing")

@@ -14,7 +14,10 @@ from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.limits import EXPORT_ANSWERS_S, EXPORT_NEEDED_ANSWERS_S
 from rpcrdma.nfs.export.giving_way import give_way
 
-__all__ = ["ExportSources"]
+__all__ = ["MAKE_DIRECTORY", "ExportSources"]
+
+MAKE_DIRECTORY: Final = "make the directory, or name another one"
+"""The remedy for a directory that cannot be served, where its error has none."""
 
 _PATIENCE_S: Final = 0.25
 """How long sources wait for those before them, until as many threads again as there are look at them as well."""

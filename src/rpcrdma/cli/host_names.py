@@ -16,7 +16,10 @@ from typing import Final, TypeAlias
 
 from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
 
-__all__ = ["HostKey", "HostKeys", "HostNames", "Network", "network_of"]
+__all__ = ["WRITE_ADDRESS", "HostKey", "HostKeys", "HostNames", "Network", "network_of"]
+
+WRITE_ADDRESS: Final = "correct the name, or write its address"
+"""The remedy for a host name without an address."""
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 HostKey: TypeAlias = str | tuple[int, int, int]

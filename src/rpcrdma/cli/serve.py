@@ -37,6 +37,7 @@ from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_signals
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
+from rpcrdma.commands.failures import as_json
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -111,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
     A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
-    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed.
+    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed. A start that fails has
+    the status of wrong usage if --check finds a mistake.
 
     Raises:
         OSError: the state directory, the access log or an export that must be there cannot be used.
@@ -135,12 +137,25 @@ def run(args: argparse.Namespace) -> int:
     if args.log_level is not None:
         logging.getLogger().setLevel(args.log_level.upper())
     reload = None if args.config is None else ConfigurationReload(given, found)
-    if not args.json:
-        return run_async(_serve(args, found, reload, sources))
-    from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
+    try:
+        if not args.json:
+            return run_async(_serve(args, found, reload, sources))
+        from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
 
-    with server_events() as args.events:
-        return run_async(_serve(args, found, reload, sources))
+        with server_events() as args.events:
+            return run_async(_serve(args, found, reload, sources))
+    except BrokenPipeError:
+        raise
+    except (ConnectFailed, OSError) as error:
+        # As with --check: systemd does not start a server again whose settings have a mistake.
+        mistaken = any(not fault.is_warning for fault in find_mistakes(args, found, sources=sources))
+        if not mistaken and not isinstance(error, ConnectFailed):
+            raise
+        message, hint, _ = describe(error)
+        # The error's own status means that a client could not connect; this is a server that cannot start.
+        status = ExitStatus.USAGE if mistaken else ExitStatus.FAILED
+        facts = None if isinstance(error, ConnectFailed) else {**as_json(error), "exit_status": int(status)}
+        return console.error(message, hint, status=status, facts=facts)
 
 
 async def _serve(
@@ -213,21 +228,16 @@ async def _serve(
         database = None if nfs4 is None else nfs4.state.database
         health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit, database)
         stack.callback(health.close)
-        try:
-            with found.blamed("listen"):
-                server = await serve(offered, listen_at(args), options=options)
-            exports = ServedExports(services, nfs4, waiting, ready, server.settle)
-            with found.blamed("register"):
-                registered = await _started(register(args.register, offered, server), server)
-            with found.blamed("metrics"):
-                metrics = await _started(_start_metrics(args, server, health), server, registered)
-            answers = AdminAnswers(args, server, services, nfs4, health.away, reload)
-            with found.blamed("admin"):
-                admin = await _started(answers.start(), server, registered, metrics)
-        except ConnectFailed as error:
-            # The error's own status means that a client could not connect; this is a server that cannot start.
-            message, hint, _ = describe(error)
-            return console.error(message, hint)
+        with found.blamed("listen"):
+            server = await serve(offered, listen_at(args), options=options)
+        exports = ServedExports(services, nfs4, waiting, ready, server.settle)
+        with found.blamed("register"):
+            registered = await _started(register(args.register, offered, server), server)
+        with found.blamed("metrics"):
+            metrics = await _started(_start_metrics(args, server, health), server, registered)
+        answers = AdminAnswers(args, server, services, nfs4, health.away, reload)
+        with found.blamed("admin"):
+            admin = await _started(answers.start(), server, registered, metrics)
         renew = None if hosts.certificate is None else _renewal(args, server)
         handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.export_sources import ExportSources
-from rpcrdma.cli.host_names import HostNames, Network
+from rpcrdma.cli.export_sources import MAKE_DIRECTORY, ExportSources
+from rpcrdma.cli.host_names import WRITE_ADDRESS, HostNames, Network
 from rpcrdma.cli.settings.effective import COMMAND_LINE
 from rpcrdma.commands import describe
 
@@ -78,10 +78,13 @@ class WaitingExports:
                 self._made[export.name] = self._new(export)
             except OSError as error:
                 if export.missing == "fail":
+                    message, hint, _ = describe(error)
+                    if not hint:
+                        hint = WRITE_ADDRESS if error.filename in export.all_hosts else MAKE_DIRECTORY
+                        error.add_note(hint)
                     if (place := export.origins[""]) == COMMAND_LINE:
                         raise
-                    message, hint, _ = describe(error)
-                    raise OSError(f"{place}: {message}; {hint}" if hint else f"{place}: {message}") from None
+                    raise OSError(f"{place}: {message}; {hint}") from None
                 if not self._told:
                     message, hint, _ = describe(error)
                     remedy = f"{hint}; " if hint else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from rpcrdma.cli.export_options import Exported
-from rpcrdma.cli.export_sources import ExportSources
+from rpcrdma.cli.export_sources import MAKE_DIRECTORY, ExportSources
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import expiry_warning
@@ -73,18 +73,7 @@ def find_mistakes(
     faults += _faults_of_certificates(args, found, looks)
     faults += looks.faults(PATHS)
     faults += _faults_of_credentials(found, PATHS)
-    rules = [rule for export in exports for rule in export.admitting if "sec" not in rule.mistaken]
-    proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
-    if proved is not None and not is_installed("gssapi"):
-        faults.append(
-            Mistake(
-                proved.origins["sec"],
-                "Kerberos takes the package gssapi; pip install gssapi, or apt-get install python3-gssapi",
-            )
-        )
-    metrics = found.server["metrics"]
-    if metrics.value is not None and not is_installed("prometheus_client"):
-        faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
+    faults += _missing_packages(found)
     audit, log = found.server["audit"], found.server["access-log"]
     if audit.origin != DEFAULT and log.value == "off" and "access-log" not in found.mistaken_settings:
         faults.append(Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True))
@@ -104,13 +93,13 @@ def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources)
     sources.look((*found.exports, *found.mistaken))
     faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources, looks)]
     faults += _faults_of_credentials(found, (*FILES_OF_HOSTS, *PATHS))
+    faults += _missing_packages(found)
     for export in found.exports:
+        faults += _faults_of_url(export)
         faults += _doubts_about_mount(export, sources)
     if args.config is not None:
         # A reload would refuse such a file, too.
         faults += _conflicts(args, found)
-        for export in found.exports:
-            faults += _faults_of_url(export)
     return faults
 
 
@@ -125,6 +114,20 @@ def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
         remedy = "name a directory, or use --export NAME=DIR or --config FILE"
         return [Mistake(COMMAND_LINE, f"there is no export; {remedy}")]
     return [Mistake(str(args.config), "there is no export; write [[export]], or name a directory")]
+
+
+def _missing_packages(found: Effective) -> Iterator[Mistake]:
+    """Yields a mistake for Kerberos and for metrics, if the settings ask for it and its package is not installed."""
+    exports = (*found.exports, *found.mistaken)
+    rules = [rule for export in exports for rule in export.admitting if "sec" not in rule.mistaken]
+    proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
+    if proved is not None and not is_installed("gssapi"):
+        text = "Kerberos takes the package gssapi; pip install gssapi, or apt-get install python3-gssapi"
+        yield Mistake(proved.origins["sec"], text)
+    metrics = found.server["metrics"]
+    if metrics.value is not None and not is_installed("prometheus_client"):
+        text = "metrics takes the package prometheus-client; pip install prometheus-client"
+        yield Mistake(metrics.origin, text)
 
 
 def _faults_of_export(
@@ -153,7 +156,7 @@ def _faults_of_source(export: Exported, sources: ExportSources, served: Collecti
         sources.directory_of(export)
     except OSError as error:
         message, hint, _ = describe(error)
-        text = f"{message}; {hint or 'make the directory, or name another one'}"
+        text = f"{message}; {hint or MAKE_DIRECTORY}"
         may_wait = export.missing == "skip" and not (export.name in served and sources.is_silent(export))
         yield Mistake(export.origins[""], text, is_warning=may_wait)
 
@@ -215,7 +218,7 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
         return
     place = export.origins[""]
     if not is_installed("fsspec"):
-        yield Mistake(place, "a url takes the package fsspec; install it")
+        yield Mistake(place, "a url takes the package fsspec; pip install fsspec")
         return
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
 
@@ -232,7 +235,7 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
             yield Mistake(place, f"{export.shown} takes a package that is not installed: {missing}")
             return
         except ValueError:
-            text = f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"
+            text = f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or name a directory"
             yield Mistake(place, text)
             return
 

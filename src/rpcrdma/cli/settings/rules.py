@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.host_names import HostKey, HostKeys, HostNames
+from rpcrdma.cli.host_names import WRITE_ADDRESS, HostKey, HostKeys, HostNames
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
@@ -171,7 +171,7 @@ def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
         lacking += [(rule, error) for error in names.networks_of(host for host in hosts if host != ALL_HOSTS)[1]]
     restrained = frozenset(export.restrained_hosts if lacking else ())
     for rule, error in lacking:
-        text = f"{describe(error)[0]}; correct the name, or write its address"
+        text = f"{describe(error)[0]}; {WRITE_ADDRESS}"
         serves = export.missing == "skip" and error.filename not in restrained
         yield Mistake(rule.origins["hosts"], text, is_warning=serves)
 
