@@ -318,7 +318,8 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         (["--state-dir", str(tmp_path / "file" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)
-        assert (ran.status, ran.out) == (2, b"")
+        # What may be mended meanwhile is worth another start.
+        assert (ran.status, ran.out) == (2 if complaint.startswith("command line: ") else 1, b"")
         assert ran.err.startswith(f"error: {complaint}")
         assert command.run("serve", *listen, *words, "--check").status == 2
     assert ran.err.splitlines()[1] == "hint: name another place with --state-dir"

@@ -37,7 +37,6 @@ from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_signals
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
-from rpcrdma.commands.failures import as_json
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -112,8 +111,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
     A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
-    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed. A start that fails has
-    the status of wrong usage if --check finds a mistake.
+    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed.
 
     Raises:
         OSError: the state directory, the access log or an export that must be there cannot be used.
@@ -144,18 +142,10 @@ def run(args: argparse.Namespace) -> int:
 
         with server_events() as args.events:
             return run_async(_serve(args, found, reload, sources))
-    except BrokenPipeError:
-        raise
-    except (ConnectFailed, OSError) as error:
-        # As with --check: systemd does not start a server again whose settings have a mistake.
-        mistaken = any(not fault.is_warning for fault in find_mistakes(args, found, sources=sources))
-        if not mistaken and not isinstance(error, ConnectFailed):
-            raise
-        message, hint, _ = describe(error)
+    except ConnectFailed as error:
         # The error's own status means that a client could not connect; this is a server that cannot start.
-        status = ExitStatus.USAGE if mistaken else ExitStatus.FAILED
-        facts = None if isinstance(error, ConnectFailed) else {**as_json(error), "exit_status": int(status)}
-        return console.error(message, hint, status=status, facts=facts)
+        message, hint, _ = describe(error)
+        return console.error(message, hint)
 
 
 async def _serve(
