@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from rpcrdma.aio.client import rdma_dialer
+from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.urls import parse_url
@@ -74,7 +75,15 @@ class Server:
         """The version of the connection, and the seconds until it was there."""
         now_s = asyncio.get_running_loop().time
         before_s = now_s()
-        dialer = RdmaDialer(
+        made = await self.dialer(version, timeout_s).dial()
+        duration_s = now_s() - before_s
+        assert made is not None
+        assert await self.left() == [made], "no other connection is left"
+        self.made.clear()
+        return str(made.negotiated.version), round(duration_s, 3)
+
+    def dialer(self, version: str = "auto", timeout_s: float = 10.0) -> RdmaDialer:
+        return RdmaDialer(
             cast("Any", self),
             parse_url("rdma://server"),
             cast("Any", self.make),
@@ -83,23 +92,21 @@ class Server:
             timeout_s=timeout_s,
             reserved_port=False,
         )
-        made = await dialer.dial()
-        assert made is not None
-        assert [each for each in self.made if not each.aborted] == [made], "no other connection is left"
-        self.made.clear()
-        return str(made.negotiated.version), round(now_s() - before_s, 3)
+
+    async def left(self) -> list[Connected]:
+        """The connections that nothing has ended, when all has been done that was due."""
+        await time_passes(0.001)
+        return [each for each in self.made if not each.aborted]
 
     async def fails(self, version: str = "auto") -> str:
         with pytest.raises(ConnectFailed) as failed:
             await self.dial(version)
-        assert all(each.aborted for each in self.made)
+        assert not await self.left()
         self.made.clear()
         return str(failed.value)
 
 
-@pytest.fixture(autouse=True)
-def connections(virtual_time: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rdma_dialer, "RdmaConnection", Connected)
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 async def test_a_silent_server_is_met_in_the_older_version_after_some_time_and_then_at_once() -> None:
@@ -173,3 +180,30 @@ async def test_hosts_that_are_not_content_with_each_other_end_the_attempt(versio
     with pytest.raises(HostAuthenticationFailed):
         await server.dial(version)
     assert [bool(each.aborted) for each in server.made] == [True]
+
+
+@each_case("providers", [1, 2])
+@each_case("new_error", [None, TransportClosed("reset")])
+@each_case("again_after", [None, 1, 2, 3])
+async def test_an_attempt_that_is_cancelled_in_any_turn_of_the_loop_leaves_no_connection(
+    providers: int, new_error: Exception | None, again_after: int | None
+) -> None:
+    turns, cancelled = 0, True
+    while cancelled:
+        server = Server(new=0.0, new_error=new_error)
+        dialers = [server.dialer() for _ in range(providers)]
+        dialing = asyncio.ensure_future(
+            dialers[0].dial() if providers == 1 else first_connection(dialers, server.known)
+        )
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cancelled = dialing.cancel()
+        if again_after is not None:
+            for _ in range(again_after):
+                await asyncio.sleep(0)
+            dialing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await dialing
+        assert len(await server.left()) == (not cancelled), f"cancelled after {turns} turns"
+        turns += 1
+    assert turns > 3

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 
 from rpcrdma.aio.client.known_servers import KnownServers
-from rpcrdma.aio.client.rdma_dialer import RdmaDialer
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer, end_attempts
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
 
@@ -75,11 +75,7 @@ async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -
             if not running and not waiting:
                 raise _all_failed(failures, dialers[-1])
     finally:
-        for task in running:
-            task.cancel()
-        for made in await asyncio.gather(*running, return_exceptions=True):
-            if isinstance(made, RdmaConnection):
-                made.abort("another provider was faster")
+        end_attempts(running, None, "another provider was faster")
 
 
 def _tell(dialer: RdmaDialer, cause: str, waiting: Sequence[RdmaDialer]) -> None:

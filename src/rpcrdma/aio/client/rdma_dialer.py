@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rpcrdma.aio.client.known_servers import KnownServers
@@ -23,7 +23,7 @@ from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClo
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport import offered
 
-__all__ = ["RdmaDialer"]
+__all__ = ["RdmaDialer", "end_attempts"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _PATIENCE = 0.1
@@ -115,11 +115,7 @@ class RdmaDialer:
             chosen = await self._choose(self._first, attempts)
             return chosen
         finally:
-            for attempt in attempts:
-                attempt.cancel()
-            for made in await asyncio.gather(*attempts, return_exceptions=True):
-                if isinstance(made, RdmaConnection) and made is not chosen:
-                    made.abort("another version was answered")
+            end_attempts(attempts, chosen, "another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
         """Returns the connection of the first attempt, in the newest version offered, or of a second, in the oldest.
@@ -200,3 +196,18 @@ class RdmaDialer:
                 raise ConnectFailed(f"{self.url.authority}: {error}") from None
             raise ConnectFailed(self.provider.explain_unmade(self.url.authority, str(error))) from None
         return connection
+
+
+def end_attempts(attempts: Iterable[asyncio.Task[RdmaConnection]], chosen: RdmaConnection | None, reason: str) -> None:
+    """Cancels attempts to connect; their connections, except `chosen`, end with `reason` as soon as the attempts do.
+
+    The function awaits nothing: if its caller were cancelled meanwhile, `chosen` would be lost, and stay open.
+    """
+
+    def end(attempt: asyncio.Task[RdmaConnection]) -> None:
+        if not attempt.cancelled() and attempt.exception() is None and (made := attempt.result()) is not chosen:
+            made.abort(reason)
+
+    for attempt in attempts:
+        attempt.cancel()
+        attempt.add_done_callback(end)
