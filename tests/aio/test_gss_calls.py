@@ -241,6 +241,18 @@ async def test_calls_that_wait_for_a_context_fail_as_lost_when_their_connection_
         assert len(made) == 1
 
 
+@local_tcp.without_network
+async def test_a_close_that_is_cancelled_while_the_context_ends_closes_the_connection() -> None:
+    async with pair("2", "krb5", FakeMechanism()) as (connection, _, server):
+        await connection.call(ECHO, b"x")
+        closing = asyncio.ensure_future(connection.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert connection.lost
+        await until(lambda: not server.connections)
+
+
 def session_of(connection: Connection) -> GssSession:
     assert connection._gss is not None
     session = connection._gss._session

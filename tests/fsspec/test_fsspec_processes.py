@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fsspec
 import pytest
 
 from fsspec_server import Served
 from rpcrdma.fsspec import mounts
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -272,3 +273,24 @@ def test_no_server_is_an_error_of_connecting() -> None:
         fs.exists("/data")
     with pytest.raises(ConnectFailed):
         fs.isfile("/data")
+
+
+class Export:
+    """A mounted export whose closing takes a turn of the event loop."""
+
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+        await asyncio.sleep(0)
+
+
+async def test_all_exports_are_closed_also_if_that_is_cancelled_during_the_first() -> None:
+    exports = [Export(), Export(), Export()]
+    of_server = mounts.Mounts(cast("Any", None))
+    of_server._mounted = cast("Any", dict(enumerate(exports)))
+    closing = asyncio.ensure_future(of_server.close())
+    await until(lambda: any(each.closed for each in exports))
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert all(each.closed for each in exports)

@@ -114,11 +114,11 @@ class Mounts:
             task.cancel()
         async with self._lock:
             mounted, self._mounted = set(self._mounted.values()), {}
-        try:
-            await self.updated.close()
-        finally:
+        async with contextlib.AsyncExitStack() as stack:
             for fs in mounted:
-                await fs.close()
+                # Each is closed, also if the closing of another one fails or is cancelled.
+                stack.push_async_callback(fs.close)
+            await self.updated.close()
 
     async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
         """Returns (path of the export, its file system) for the export that `path` is in; mounts it first if necessary.

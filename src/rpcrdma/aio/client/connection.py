@@ -324,9 +324,12 @@ class Connection:
         """
         self._silence.end()
         try:
-            if self._gss is not None:
-                await self._gss.close(self._present)
-            await self._keeper.close()
+            try:
+                if self._gss is not None:
+                    await self._gss.close(self._present)
+            finally:
+                # Also if the call that ends the context is cancelled.
+                await self._keeper.close()
             if self._answering is not None:
                 await self._answering.runner.drain(0)
         finally:
