@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -9,18 +10,21 @@ from typing import Any
 
 import pytest
 
+import local_tcp
 from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
+from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import AuthError, ConnectFailed, LocalProtocolError
+from rpcrdma.errors import AuthError, ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
 from support.host_pair import Hosts
 from support.waiting import until
@@ -28,6 +32,13 @@ from support.waiting import until
 
 class _Nothing(v3.NFS_V3_Service):
     """Answers NULL, as every program does, and nothing else."""
+
+
+class _Endless(v3.NFS_V3_Service):
+    """Never answers GETATTR."""
+
+    async def getattr(self, args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
+        return await asyncio.Future()
 
 
 def free_port() -> int:
@@ -173,6 +184,56 @@ async def test_the_least_protection_changes_for_the_next_call_of_each_connection
             server.require("none")
             await secured.call(v3.NULL, None)
         await clear.call(v3.NULL, None)
+
+
+@each_case("again_after", [None, 1, 2, 3])
+@without_network
+async def test_a_start_that_is_cancelled_in_any_turn_of_the_loop_leaves_no_listener(again_after: int | None) -> None:
+    listen = Listener.listen
+
+    async def in_a_later_turn(self: Listener, host: str, port: int) -> list[Listening]:
+        await asyncio.sleep(0)
+        return await listen(self, host, port)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Listener, "listen", in_a_later_turn)
+        turns, cancelled = 0, True
+        while cancelled:
+            starting = asyncio.ensure_future(serve([_Nothing()], ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"])._open())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            cancelled = starting.cancel()
+            if again_after is not None:
+                for _ in range(again_after):
+                    await asyncio.sleep(0)
+                starting.cancel()
+            if not cancelled:
+                await (await starting).close()
+            await asyncio.wait([starting])
+            assert not local_tcp._LISTENING, f"cancelled after {turns} turns"
+            turns += 1
+    assert turns > 2
+
+
+@without_network
+async def test_a_stop_that_is_cancelled_while_calls_run_ends_the_connections() -> None:
+    async with serve([_Endless()], ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"]) as server:
+        once = ConnectOptions(reconnect=False)
+        async with (
+            connect(server.listening[0], v3.PROGRAM, options=once) as first,
+            connect(server.listening[1], v3.PROGRAM, options=once) as second,
+        ):
+            calls = [
+                asyncio.ensure_future(each.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle"))))
+                for each in (first, second)
+            ]
+            await until(lambda: server.statistics().calls_running == 2)
+            closing = asyncio.ensure_future(server.close(1000))
+            await asyncio.sleep(0)
+            closing.cancel()
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(end) for end in ends] == [TransportClosed] * 2
+            await until(lambda: server.statistics().rdma.connections + server.statistics().tcp.connections == 0)
 
 
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:

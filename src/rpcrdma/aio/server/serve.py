@@ -136,15 +136,12 @@ class Server:
         once = AtMostOnce(self._runner)
         # Over TCP no host proves which one it is, unless all do in TLS.
         hidden = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED and options.tcp.xprtsec != "mtls"
+        over_tcp = (service for service in services if not (hidden and service.OVER_RDMA))
         back_rdma, back_tcp = (CallStatistics() if options.count_calls else None for _ in range(2))
         answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)
         self._rdma = RdmaServer(answering, results, arguments, options.rdma, back_rdma)
         self._tcp = TcpServer(
-            Dispatcher(
-                (service for service in services if not (hidden and service.OVER_RDMA)),
-                acceptor=acceptor,
-                security=security,
-            ),
+            Dispatcher(over_tcp, acceptor=acceptor, security=security),
             runner=self._runner,
             pool=results,
             arguments=arguments,
@@ -190,8 +187,7 @@ class Server:
         Returns:
             The counts of listeners, connections, calls, memory and threads.
         """
-        rdma, tcp = self._rdma, self._tcp
-        counters = rdma.statistics
+        rdma, tcp, counters = self._rdma, self._tcp, self._rdma.statistics
         dispatchers = self._over_rdma, tcp.dispatcher
         ended = [each.statistics.snapshot() for each in dispatchers]
         procedures = [
@@ -277,9 +273,8 @@ class Server:
             ("rdma", self._over_rdma.services, limits_over_rdma(options.rdma.transport, options.memory_octets_max)),
             ("tcp", self._tcp.dispatcher.services, limits_over_tcp(options.tcp.record_octets_max)),
         ):
-            for service in services:
-                if scheme in new:
-                    limits.setdefault(service.PROGRAM, (service, []))[1].extend(each)
+            for service in services if scheme in new else ():
+                limits.setdefault(service.PROGRAM, (service, []))[1].extend(each)
         for program, of_service in limits.items():
             if refused := messages_refused(*of_service):
                 _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
@@ -423,9 +418,16 @@ class Server:
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
         self._rdma.stop_accepting()
-        _, finished = await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
-        self._computations.shutdown(wait=finished)
-        await self._rdma.stop()
+        self._tcp.stop_accepting()
+        try:
+            _, finished = await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
+            self._computations.shutdown(wait=finished)
+            await self._rdma.stop()
+        finally:
+            # Some are left if the waiting was cancelled.
+            left: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
+            for connection in left:
+                connection.abort("the server stops")
         if self._contexts is not None:
             self._contexts.close()
         self._log.flush()

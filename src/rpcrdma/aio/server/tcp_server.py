@@ -200,6 +200,10 @@ class TcpServer:
         """
         self._listener.stop(places)
 
+    def stop_accepting(self) -> None:
+        """Stops accepting connections; present ones stay."""
+        self._listener.close()
+
     def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:
         """Changes limits of the running server; connections beyond the new limits stay.
 
