@@ -395,7 +395,10 @@ def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch
     )
 
 
-def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, file: Path) -> None:
+def test_a_server_does_not_start_with_a_mistake_in_its_file(
+    command: Command, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "is_installed", lambda package: True)
     file.write_text(STARTING + "".join(f"x{number} = 1\n" for number in range(CONFIGURATION_FAULTS_MAX + 5)))
     ran = command.run("serve", "--config", str(file))
     assert ran.status == 2
