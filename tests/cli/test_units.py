@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from rpcrdma.aio.drivers import audit_log
 from rpcrdma.aio.server.connection_limits import descriptors_for
 from rpcrdma.cli import serve
 from rpcrdma.cli.main import build_parser
@@ -32,8 +33,8 @@ def test_a_unit_waits_for_the_notifications_of_the_server_and_grants_its_times(n
     unit = settings(name)
     assert unit["Type"] == ["notify"]
     assert float(unit["WatchdogSec"][0]) >= 30, "a burst of work is no reason to end the server"
-    # For running calls, for unstable data, and for the state directory.
-    assert float(unit["TimeoutStopSec"][0]) > 3 * serve._DRAIN_S + RPCBIND_ANSWERS_S
+    # For running calls, for those that are cancelled then, for unstable data, and for the state directory; and a log.
+    assert float(unit["TimeoutStopSec"][0]) > 4 * serve._DRAIN_S + RPCBIND_ANSWERS_S + audit_log._CLOSE_S
     assert int(unit["LimitNOFILE"][0]) >= descriptors_for(RPC_CONNECTIONS_MAX)
     assert unit["RestartPreventExitStatus"] == [str(int(ExitStatus.USAGE))]
 

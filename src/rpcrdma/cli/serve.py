@@ -42,6 +42,7 @@ from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.server.admin_socket import AdminSocket
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
@@ -260,12 +261,9 @@ async def _serve(
         if registered is not None:
             await registered.close()
         await server.close()
-        for part in (metrics, admin):
-            if part is not None:
-                # The socket for administrators lies in the state directory, which may not answer.
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(part.close(), _DRAIN_S)
-        failures = await _closed(services.nfs)
+        if metrics is not None:
+            await metrics.close()
+        failures, _ = await asyncio.gather(_closed(services.nfs), _close_admin(admin))
     for failure in failures:
         console.error(*describe(failure)[:2])
     announce_event(args, {"event": "stopped"}, "stopped")
@@ -338,6 +336,15 @@ async def _closed(nfs: ServedNfs) -> list[OSError]:
         text = f"the disks have not taken all data within {_DRAIN_S:g} s"
         return [OSError(f"{text}; clients send again what they have not committed")]
     return [OSError(f"written data may be lost: {describe(failure)[0]}") for failure in closing.result()]
+
+
+async def _close_admin(admin: AdminSocket | None) -> None:
+    """Closes the socket for administrators; after 10 s (_DRAIN_S) without an answer of its disk it logs a warning."""
+    try:
+        if admin is not None:
+            await asyncio.wait_for(admin.close(), _DRAIN_S)
+    except TimeoutError:
+        _LOGGER.warning("the directory of the socket for rpcrdma admin does not answer within %g s", _DRAIN_S)
 
 
 def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
