@@ -375,7 +375,8 @@ class ServerFileSystem(AsyncFileSystem):
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
         """Returns whether `path` leads to an object, or is above an export; False if a link leads nowhere.
 
-        `refresh`: asks the server even if the answer is cached. Raises the errors of `info` except FileNotFoundError.
+        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
+        cannot be a path. Raises the other errors of `info`. `refresh`: asks the server even if the answer is cached.
         """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
@@ -383,7 +384,7 @@ class ServerFileSystem(AsyncFileSystem):
     def isdir(self, path: str) -> bool:
         """Returns whether `path` leads to a directory, or is above an export; False if nothing exists there.
 
-        Raises the errors of `info` except FileNotFoundError.
+        Returns False also, and raises errors, as `exists`.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
@@ -391,7 +392,7 @@ class ServerFileSystem(AsyncFileSystem):
     def isfile(self, path: str) -> bool:
         """Returns whether `path` leads to a regular file; False if nothing exists there.
 
-        Raises the errors of `info` except FileNotFoundError.
+        Returns False also, and raises errors, as `exists`: if a name on the way is no directory, for example.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()

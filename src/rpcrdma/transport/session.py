@@ -203,7 +203,12 @@ class Session:
             self._limit(min(self.send_octets, first), self.receive_octets)
 
     def use_defaults(self) -> None:
-        """Adopts the default properties, which every peer supports, unless the peer's own have been stored."""
+        """Limits messages and reverse calls as for a peer without transport properties; no effect if `peer` has some.
+
+        The limits are the defaults of the protocol version, which every peer supports; in version 1, which has no
+        properties, those of messages follow from the private data. `peer` stays None, and a later `take_properties`
+        sets other limits.
+        """
         if self.peer is None:
             self._agree()
             if self.dialect.introduces:

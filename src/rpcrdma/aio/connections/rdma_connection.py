@@ -285,9 +285,9 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the octets of the result, and of its bulk items, for which `call` offers memory to the peer.
+        """Returns the procedure's bound for the result and the bulk items of `call`, reduced to this side's limits.
 
-        Each is at most `reply_octets_max`, or the size of the call's `into`; without chunks, what fits inline.
+        `reply_octets_max` limits each but the item for `into`; without chunks the result has the items and fits inline.
         """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items

@@ -393,7 +393,11 @@ def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
 
 
 def _identity_in(data: bytes) -> bytes:
-    """Returns the identity of a file, as `object_identity` makes it, from `data`, a fanotify event after its head."""
+    """Returns the identity of a file, as `object_identity` makes it, from `data`, a fanotify event after its head.
+
+    The identity has type and data of the kernel's file handle, and not the file system: files of two file systems may
+    have the same identity.
+    """
     _, _, octets, kind = _IDENTITY.unpack_from(data)
     return bytes((0, kind & 0xFF)) + data[_IDENTITY.size : _IDENTITY.size + octets]
 
