@@ -130,6 +130,7 @@ def test_a_change_is_counted_under_the_lock_of_its_object_and_that_of_a_file_und
         for call, changed in (
             (lambda: root.create(ME, b"one", how, Change()), {0, 1}),
             (lambda: one.link(ME, root, b"more", Change()), {0, 1}),
+            (lambda: root.rename(ME, b"one", root, b"more", Change(), Change()), {0}),
             (lambda: root.rename(ME, b"one", root, b"two", Change(), Change()), {0, 1, 2}),
             (lambda: root.remove(ME, b"more", Change(), is_directory=False), {0, 1}),
         ):

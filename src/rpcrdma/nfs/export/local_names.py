@@ -68,8 +68,9 @@ class Naming(LocalObject):
                 if replaced is not None:
                     replaced.was_removed()
                 tree.moved(moved, target, new)
-        for each in {moved, replaced or moved}:
-            each.was_changed()
+        if replaced is None or replaced.handle != moved.handle:
+            for each in {moved, replaced or moved}:
+                each.was_changed()
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
