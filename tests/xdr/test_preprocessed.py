@@ -73,6 +73,10 @@ def test_a_line_number_is_bounded(number: str) -> None:
     assert remark.place.line == source.count("\n") + 1 == XDR_LINE_NUMBER_MAX
 
 
+def test_a_line_number_may_have_leading_zeros() -> None:
+    assert read_preprocessed('# 0000000000012 "f.x"\n', "main.x").origins[1] == Origin("f.x", 12)
+
+
 def test_a_place_after_the_last_line_is_of_that_line() -> None:
     preprocessed = read_preprocessed('# 4 "gone.x"\nconst A = 1;', "main.x")
     remark, file, source = preprocessed.located(Diagnostic(SourceSpan(3, 1), "ends too soon"), FILES.get)

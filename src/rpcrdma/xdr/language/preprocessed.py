@@ -107,7 +107,7 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
         else:
             named = at.file if marker[2] is None else _ESCAPE.sub(r"\1", marker[2])
             # `int` refuses thousands of digits; nine are beyond the limit.
-            at = Origin(named, min(int(marker[1][:9]), XDR_LINE_NUMBER_MAX))
+            at = Origin(named, min(int(marker[1].lstrip("0")[:9] or "0"), XDR_LINE_NUMBER_MAX))
     return Preprocessed("\n".join(lines), origins)
 
 
