@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli import ls
 from rpcrdma.cli.main import main
 from support.cases import each_case
 from support.command_process import HANG_S
@@ -169,3 +170,8 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     command = ["bash", "-c", script, "bash", *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_S, cwd=tmp_path)
     assert done.stdout.splitlines() == ["get", *("many" if path else "" for _, path in COMPLETED)], done.stderr
+
+
+def test_a_directory_is_an_export_whatever_the_order_of_the_names() -> None:
+    assert ls._is_among(["/a/b", "/a"], "/a/")
+    assert not ls._is_among(["/a/b"], "/a")

@@ -108,7 +108,7 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: 
     while waiting:
         url, exports = waiting.pop()
         with failures:
-            if not exports or _is_first(exports, url.path):
+            if not exports or _is_among(exports, url.path):
                 try:
                     await _list_url(listing, servers, failures, url)
                     continue
@@ -258,9 +258,10 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
-def _is_first(exports: Sequence[str], path: str) -> bool:
-    """Returns whether `path` is the first of `exports`: one of those at or below it if they are sorted."""
-    return _names(exports[0]) == _names(path)
+def _is_among(exports: Sequence[str], path: str) -> bool:
+    """Returns whether `path` is one of `exports`."""
+    names = _names(path)
+    return any(_names(export) == names for export in exports)
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, list[str]]:
@@ -289,7 +290,7 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
     rows = []
     for name, exports in below.items():
         attributes = None
-        is_export = _is_first(exports, prefix + name)
+        is_export = _is_among(exports, prefix + name)
         if is_export and (args.long or args.json):
             try:
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
