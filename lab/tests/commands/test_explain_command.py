@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -212,6 +214,33 @@ def test_a_page_that_cannot_be_written_is_told_before_the_packets_are_read(
     status, _, err = ran(capsys, "explain", "--html", tmp_path / "absent" / "calls.html", capture)
     assert (status, read) == (1, [])
     assert "absent/calls.html: no such file or directory" in err
+
+
+def test_a_page_is_not_left_empty_and_what_it_has_is_replaced_at_the_end(
+    capsys, capture, tmp_path, monkeypatch
+) -> None:
+    new, old = tmp_path / "new.html", tmp_path / "old.html"
+    old.write_text("x" * 1_000_000)
+
+    def unreadable(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    for page, left in ((new, False), (old, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(exchange_page, "exchange_page", unreadable)
+            assert ran(capsys, "explain", "--html", page, capture)[0] == 1
+        assert page.exists() == left
+        ran(capsys, "explain", "--html", page, capture)
+    assert new.read_bytes() == old.read_bytes()
+
+
+def test_the_reader_of_a_named_pipe_gets_the_page(capsys, capture, tmp_path) -> None:
+    pipe = tmp_path / "page"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as other:
+        reading = other.submit(pipe.read_text)
+        assert ran(capsys, "explain", "--html", pipe, capture)[0] == 4
+        assert "</html>" in reading.result()
 
 
 def test_the_page_goes_to_standard_output_and_names_a_capture_whose_name_is_no_utf_8(capsys, capture, tmp_path) -> None:

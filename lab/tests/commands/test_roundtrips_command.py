@@ -121,7 +121,7 @@ def test_a_plot_is_drawn_of_each_operation_by_distance_and_by_size(
 ) -> None:
     drawn = []
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: True)
-    monkeypatch.setattr(latency_plot, "draw", lambda curves, file: drawn.append((curves, file)))
+    monkeypatch.setattr(latency_plot, "draw", lambda curves, file: drawn.append((curves, Path(file.name))))
     monkeypatch.setattr(roundtrips, "_MILES", (1.0,))
     monkeypatch.setattr(roundtrips, "_SIZES", (1024, 65536))
     file = tmp_path / "latency.svg"
@@ -143,6 +143,7 @@ def test_a_plot_has_the_same_octets_each_time(tmp_path: Path) -> None:
     ]
     files = [tmp_path / name for name in ("first.svg", "again.svg")]
     for file in files:
-        latency_plot.draw(curves, file)
+        with file.open("wb") as opened:
+            latency_plot.draw(curves, opened)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert ET.parse(files[0]).getroot().tag.endswith("svg")

@@ -19,6 +19,7 @@ from rpcrdma_lab.commands.capture_input import (
     tell_empty,
     tell_what_was_left_out,
 )
+from rpcrdma_lab.commands.output_file import empty, opened_before_work
 
 if TYPE_CHECKING:
     from rpcrdma_lab.dissect.connection import Settings
@@ -134,16 +135,16 @@ def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None
     title = "standard input"
     if args.file is not None and str(args.file) != "-":
         title = os.fsencode(args.file.name).decode("utf-8", "backslashreplace")
-    if str(args.html) != "-":
-        # A file that cannot be written is told before the packets are read, which may come from a pipe.
-        args.html.open("ab").close()
-    page = exchange_page(title, exchanges)
-    place = "standard output"
     if str(args.html) == "-":
+        place = "standard output"
+        page = exchange_page(title, exchanges)
         console.write(page.text)
     else:
-        args.html.write_text(page.text, encoding="utf-8")
         place = str(args.html)
+        with opened_before_work(args.html) as file:
+            page = exchange_page(title, exchanges)
+            empty(file)
+            file.write(page.text.encode())
     if page.left_out:
         left_out = console.counted(page.left_out, "call was", "calls were")
         console.talk(f"warning: {left_out} left out of the page; choose fewer by --procedure or --xid")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from pathlib import Path
+from typing import BinaryIO
 
 from rpcrdma_lab.simulation.latency_curves import Curves
 from rpcrdma_lab.simulation.measured_calls import SHORT_CALL
@@ -14,8 +14,8 @@ __all__ = ["draw"]
 _LABELS = {"miles": "miles", "octets": "octets of data"}
 
 
-def draw(plots: Sequence[Curves], file: Path) -> None:
-    """Draws latency curves to an SVG file; each operation has a row, with a plot over miles and one over octets.
+def draw(plots: Sequence[Curves], file: BinaryIO) -> None:
+    """Draws latency curves to a file as SVG; each operation has a row, with a plot over miles and one over octets.
 
     Each of `plots` has the latencies of an operation in all variants (ways to carry it), over miles or octets. The unit
     of the plots is the latency of the operation `SHORT_CALL` in its first variant at the same point. So `plots` must
@@ -66,7 +66,7 @@ def draw(plots: Sequence[Curves], file: Path) -> None:
         panel.grid(visible=True, linewidth=0.3)
     lines, names = panels[0][0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside upper center", ncols=3, fontsize=8, title="circles: crossings")
-    figure.savefig(file, metadata={"Date": None})
+    figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, octets
 from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
+from rpcrdma_lab.commands.output_file import empty, opened_before_work
 
 if TYPE_CHECKING:
     from rpcrdma.testing.virtual import FabricModel
@@ -103,11 +104,22 @@ def run(args: argparse.Namespace) -> int:
     if args.add_extension is not None:
         make = extension_maker(args.add_extension)
         variants.append(with_extension(args.add_extension.rpartition(":")[2], make))
-    if args.plot is not None:
-        # A file that cannot be written is told before the calls; what it has stays until there is a plot.
-        args.plot.open("ab").close()
-    table = rows(model, args.size, variants)
-    curves = _curves(model, args, variants) if args.plot is not None else []
+    if args.plot is None:
+        _show(args, model, rows(model, args.size, variants), [])
+        return ExitStatus.DONE
+    with opened_before_work(args.plot) as file:
+        table = rows(model, args.size, variants)
+        curves = _curves(model, args, variants)
+        _show(args, model, table, curves)
+        from rpcrdma_lab.commands.latency_plot import draw  # noqa: PLC0415
+
+        empty(file)
+        draw(curves, file)
+    return ExitStatus.DONE
+
+
+def _show(args: argparse.Namespace, model: FabricModel, table: Sequence[Row], curves: Iterable[Curves]) -> None:
+    """Prints the table, or with --json one object that has the `curves` as well."""
     if args.json:
         console.json_line(
             {
@@ -120,11 +132,6 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         _print(args, model, table)
-    if args.plot is not None:
-        from rpcrdma_lab.commands.latency_plot import draw  # noqa: PLC0415
-
-        draw(curves, args.plot)
-    return ExitStatus.DONE
 
 
 def _miles(text: str) -> float:

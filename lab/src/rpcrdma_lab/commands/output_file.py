@@ -1,0 +1,35 @@
+"""Files that commands write when their work is done, opened before it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["empty", "opened_before_work"]
+
+
+@contextmanager
+def opened_before_work(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file to write the result of work inside the `with` block; a file that is new is removed if this fails.
+
+    So a file that cannot be written is told before the work. What the file has stays until `empty`. A named pipe is
+    open all the time, so that its reader waits for the result. Raises OSError if the file cannot be opened.
+    """
+    is_new = not os.path.lexists(path)
+    with path.open("ab") as file:
+        try:
+            yield file
+        except BaseException:
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+
+
+def empty(file: BinaryIO) -> None:
+    """Removes what an open file has, for the result; a pipe or device has nothing to remove. Raises OSError."""
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.truncate(0)
