@@ -127,7 +127,8 @@ class ReadAhead:
             got, head.ended = head.task.result()
         except BaseException as error:
             self.discard()
-            # The end of its loop, or that of the file system, has cancelled the task.
+            # Only the end of its loop, or that of the file system, cancels the task: `discard` lets fetches run to the
+            # end, and the cancellation of a reader ends `asyncio.wait`, which cancels no task.
             check_loop(head.task.get_loop())
             if isinstance(error, asyncio.CancelledError):
                 raise TransportClosed("the file system was closed") from None
