@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import fsspec
 import pytest
 
 from fsspec_server import Served
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import TransportClosed
 from rpcrdma.fsspec import mounts
 from support.waiting import until
 
@@ -294,3 +297,26 @@ async def test_all_exports_are_closed_also_if_that_is_cancelled_during_the_first
     closing.cancel()
     await asyncio.wait([closing])
     assert all(each.closed for each in exports)
+
+
+async def test_a_close_that_is_cancelled_during_a_mount_closes_all_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def slow(*_: object) -> Any:
+        return await mounting
+
+    monkeypatch.setattr(mounts, "mount_path", slow)
+    of_server = mounts.Mounts(cast("Any", SimpleNamespace(url=parse_url("rdma://server"), options=None, files=None)))
+    exports = [Export(), Export(), Export()]
+    of_server._mounted = cast("Any", dict(enumerate(exports[1:])))
+    using = asyncio.ensure_future(of_server.mounted("/data"))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(of_server.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert [each.closed for each in exports] == [False, True, True]
+    mounting.set_result(exports[0])
+    with pytest.raises(TransportClosed):
+        await using
+    assert exports[0].closed

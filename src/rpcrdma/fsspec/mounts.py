@@ -18,7 +18,7 @@ from typing import Protocol
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
@@ -66,6 +66,7 @@ class Mounts:
         self._mounted: dict[str, MountedFilesystem] = {}
         self._listed: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
+        self._closings = 0
         self._watching: set[asyncio.Task[None]] = set()
         self._making: dict[str, asyncio.Task[None]] = {}
         self.listings: dict[str, asyncio.Task[None]] = {}
@@ -112,13 +113,15 @@ class Mounts:
         """
         for task in self._watching:
             task.cancel()
-        async with self._lock:
-            mounted, self._mounted = set(self._mounted.values()), {}
+        self._closings += 1
+        mounted, self._mounted = set(self._mounted.values()), {}
         async with contextlib.AsyncExitStack() as stack:
             for fs in mounted:
                 # Each is closed, also if the closing of another one fails or is cancelled.
                 stack.push_async_callback(fs.close)
             await self.updated.close()
+        async with self._lock:
+            pass  # a mount that was in progress closes its connection
 
     async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
         """Returns (path of the export, its file system) for the export that `path` is in; mounts it first if necessary.
@@ -128,6 +131,7 @@ class Mounts:
         Raises:
             ConnectFailed: the server cannot be reached.
             NoSuchExport: no export has that path.
+            TransportClosed: `close` was called meanwhile.
             RpcRdmaError, OSError: as `rpcrdma.nfs_open`.
         """
         fs = self._mounted.get(self._export_of(path))
@@ -148,20 +152,23 @@ class Mounts:
         return export
 
     async def _mount(self, path: str) -> MountedFilesystem:
-        server = self._server
+        server, closings = self._server, self._closings
         fs = await mount_path(replace(server.url, path=path), None, server.options, server.files)
+        if self._closings != closings:
+            await fs.close()
+            raise TransportClosed("the connection was closed on this side")
         self._listed |= fs.listed_exports
         known = self._mounted.get(fs.export)
         if known is None:
             task = asyncio.get_running_loop().create_task(self._forget_when_lost(fs))
             self._watching.add(task)
             task.add_done_callback(self._watching.discard)
-        else:
-            await fs.close()
-            fs = known
+        kept = known or fs
         # An export that is listed, but not for this client, is part of the one above it.
-        self._mounted[self._export_of(path) or fs.export] = self._mounted[fs.export] = fs
-        return fs
+        self._mounted[self._export_of(path) or fs.export] = self._mounted[fs.export] = kept
+        if kept is not fs:
+            await fs.close()
+        return kept
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
         """Waits until the connection of `fs` ends for good, then removes `fs` from the mounts and closes it.
