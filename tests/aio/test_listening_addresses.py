@@ -234,6 +234,29 @@ async def test_a_stop_that_is_cancelled_while_calls_run_ends_the_connections() -
             ends = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(end) for end in ends] == [TransportClosed] * 2
             await until(lambda: server.statistics().rdma.connections + server.statistics().tcp.connections == 0)
+            assert server.statistics().calls_running == 0
+
+
+@without_network
+async def test_calls_of_listen_and_stop_listening_may_overlap() -> None:
+    urls = ["tcp://127.0.0.1:0", "TCP://127.0.0.1:0", "rdma://127.0.0.1:0"]
+    listen = Listener.listen
+
+    async def in_a_later_turn(self: Listener, host: str, port: int) -> list[Listening]:
+        await asyncio.sleep(0)
+        return await listen(self, host, port)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Listener, "listen", in_a_later_turn)
+        async with serve([_Nothing()], []) as server:
+            await asyncio.gather(*map(server.listen, urls))
+            assert sorted(parse_url(url).scheme for url in server.listening) == ["rdma", "tcp", "tcp"]
+            server.stop_listening(*urls)
+            listening = asyncio.ensure_future(server.listen(*urls))
+            await until(lambda: bool(server.listening))
+            server.stop_listening(urls[0])
+            await listening
+            assert [parse_url(url).scheme for url in server.listening] == ["tcp", "rdma"]
 
 
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:

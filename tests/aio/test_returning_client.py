@@ -186,3 +186,23 @@ async def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> 
         for one in (calling, client.call(COUNT, 0)):
             with pytest.raises(TransportClosed, match="not expected back"):
                 await one
+
+
+async def test_a_close_that_is_cancelled_in_any_turn_of_the_loop_ends_the_calls_of_the_server(scheme: str) -> None:
+    async def cancelled_after(turns: int) -> None:
+        async with rig(scheme) as (_, back, connection, client):
+            assert connection._answering is not None
+            runner = connection._answering.runner
+            back.gate.clear()
+            calling = asyncio.ensure_future(client.call(ADD, 5))
+            await until(lambda: runner.running == 1)
+            closing = asyncio.ensure_future(connection.close())
+            for _turn in range(turns):
+                await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.wait([closing])
+            assert not runner.running, f"cancelled after {turns} turns"
+            calling.cancel()
+
+    for turns in range(1, 15):
+        await cancelled_after(turns)

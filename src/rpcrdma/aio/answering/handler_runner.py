@@ -146,27 +146,37 @@ class HandlerRunner:
 
         Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that blocks
         in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The threads end.
+        If the wait is cancelled, the runner is ended at once, as by `end`.
 
         Returns:
             Whether all handlers and computations had ended before tasks were cancelled.
         """
-        if self.running:
-            self._idle = asyncio.Event()
-            try:
+        try:
+            if self.running:
+                self._idle = asyncio.Event()
                 async with asyncio.timeout(deadline_s):
                     await self._idle.wait()
-            except TimeoutError:
-                pass
-        finished = self.running == 0
-        self._drained = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        except TimeoutError:
+            pass
+        finally:
+            finished = self.running == 0
+            tasks = list(self._tasks)
+            self.end()
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._workers.shutdown(wait=finished)
         self.log.flush()
         return finished
+
+    def end(self) -> None:
+        """Ends the runner for good without waiting; see `drain`. No effect when repeated."""
+        if self._drained:
+            return  # a second cancellation would interrupt handlers that clean up
+        self._drained = True
+        for task in self._tasks:
+            task.cancel()
+        self._workers.shutdown(wait=False)
+        self.log.flush()
 
     async def settle(self, deadline_s: float) -> bool:
         """Waits until the present calls in threads and tasks, and those that wait for a thread, have ended.

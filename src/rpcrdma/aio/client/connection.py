@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -323,18 +324,15 @@ class Connection:
         cancelled.
         """
         self._silence.end()
-        try:
-            try:
-                if self._gss is not None:
-                    await self._gss.close(self._present)
-            finally:
-                # Also if the call that ends the context is cancelled.
-                await self._keeper.close()
-            if self._answering is not None:
-                await self._answering.runner.drain(0)
-        finally:
+        async with AsyncExitStack() as stack:
+            # Each step is taken, also if one before it is cancelled; the last pushed is the first.
             if self._metrics is not None:
-                self._metrics.end(self._told)
+                stack.callback(self._metrics.end, self._told)
+            if self._answering is not None:
+                stack.push_async_callback(self._answering.runner.drain, 0)
+            stack.push_async_callback(self._keeper.close)
+            if self._gss is not None:
+                await self._gss.close(self._present)
 
     __enter__ = AsynchronousOnly("async with")
 

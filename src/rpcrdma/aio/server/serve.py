@@ -263,7 +263,8 @@ class Server:
         # server listens at TCP would find no context, and its programs get EIO.
         order = list(self.listening)
         new = {await self._listen(url) for url in sorted(urls, key=lambda url: not url.lower().startswith("tcp"))}
-        order += [place for url in urls for place in self._of_url[url]]
+        # Other calls of `listen` and `stop_listening` may have run meanwhile.
+        order += [*(place for url in urls for place in self._of_url.get(url, ())), *self.listening]
         self.listening.sort(key=order.index)
         new -= self._compared
         self._compared |= new
@@ -283,9 +284,7 @@ class Server:
         """Listens at a URL, records its addresses, and returns its scheme, "rdma" or "tcp"; raises as `listen` does."""
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
-            raise LocalProtocolError(
-                f"{url!r}: mountport is for clients, a server answers MOUNT wherever it answers NFS"
-            )
+            raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT where it answers NFS")
         if target.scheme == "rdma" and self._options.tcp.xprtsec != "none":
             raise LocalProtocolError(f"{url}: {NO_TLS_OVER_RDMA}")
         try:
@@ -312,8 +311,7 @@ class Server:
         Args:
             urls: the URLs, in the form in which `listen` got them; unknown URLs have no effect.
         """
-        places = {place for url in urls for place in self._of_url.pop(url, ())}
-        places -= {place for others in self._of_url.values() for place in others}
+        places = {place for url in urls for place in self._of_url.pop(url, ())}.difference(*self._of_url.values())
         for scheme, server in (("rdma", self._rdma), ("tcp", self._tcp)):
             there = [parse_url(place, listens=True) for place in places if place.startswith(scheme)]
             server.stop_listening({(url.host, url.port) for url in there})
@@ -424,13 +422,15 @@ class Server:
             self._computations.shutdown(wait=finished)
             await self._rdma.stop()
         finally:
-            # Some are left if the waiting was cancelled.
+            # Connections are left if the waiting was cancelled, and calls if `drain` was before it began.
             left: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
             for connection in left:
                 connection.abort("the server stops")
-        if self._contexts is not None:
-            self._contexts.close()
-        self._log.flush()
+            self._runner.end()
+            self._computations.shutdown(wait=False)
+            if self._contexts is not None:
+                self._contexts.close()
+            self._log.flush()
 
     async def __aenter__(self) -> Server:
         return self
