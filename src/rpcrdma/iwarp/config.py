@@ -53,7 +53,7 @@ class IwarpConfig:
         startup_timeout_s: time limit of the peer's start-up frames, in seconds.
         first_send_pause_s: pause of an initiator, in seconds, between the peer's Reply and its own first message; 0 for
             none. Linux siw may overlook a message that arrives before it has taken up the connection, until another one
-            arrives: every tenth first call would hang. siw cannot be told from other RNICs, so the pause is for all.
+            arrives: every tenth first call would hang. The pause is for all peers, as siw looks like any other RNIC.
             2 ms were enough in every trial; the default of 3 ms allows for coarse timers.
         nudge_after_s: seconds without an answer to its first message after which an initiator sends an RDMA Write of no
             octets, and again after each doubling of that time; 0 for never. On a loaded machine no pause is always

@@ -16,8 +16,8 @@ __all__ = ["empty", "opened_before_work"]
 def opened_before_work(path: Path) -> Iterator[BinaryIO]:
     """Opens a file to write the result of work inside the `with` block; a file that is new is removed if this fails.
 
-    So a file that cannot be written is told before the work. What the file has stays until `empty`. A named pipe is
-    open all the time, so that its reader waits for the result. Raises OSError if the file cannot be opened.
+    A file that cannot be opened raises OSError before the work begins. An existing file keeps its content until `empty`
+    removes it. A named pipe stays open during the work, so that its reader waits for the result.
     """
     is_new = not os.path.lexists(path)
     with path.open("ab") as file:

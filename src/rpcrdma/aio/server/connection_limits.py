@@ -161,8 +161,8 @@ class Admission(Generic[C]):
            has fewer, or if that start-up has lasted RDMA_STARTING_S seconds.
         2. `client` has `of_one_max` established connections: its own that has been idle longest.
         3. There are `connections_max` connections, or memory is short: the connection that has been idle longest, of
-           the first group that has an idle one. Each client with more connections than `client` is a group, the one
-           with most first; then `client`; then all clients with as many as `client`, as one group.
+           the first group that has an idle one. The groups in their order: each client with more connections than
+           `client`, by falling number of connections; `client`; all clients with as many connections as `client`.
 
         If the IPv6 network of `client` has all start-ups that one network may have, rule 1 applies among the start-ups
         of that network alone; if it has all connections that one network may have, rule 3 among its connections alone.

@@ -292,10 +292,9 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: P
     faults = [*looks.faults(FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
     yield from faults
     certificate = found.server["tls-cert"]
-    files = [found.server[name].value for name in FILES_OF_HOSTS]
-    if any(isinstance(file, Credential) and file.is_hidden for file in files):
-        return
-    if faults or certificate.value is None or not found.mistaken_settings.isdisjoint(_OF_TLS):
+    values = (found.server[name].value for name in FILES_OF_HOSTS)
+    hidden = any(isinstance(value, Credential) and value.is_hidden for value in values)
+    if faults or hidden or certificate.value is None or not found.mistaken_settings.isdisjoint(_OF_TLS):
         return
     if (warning := expiry_warning(args.host_cert, time.time())) is not None:
         yield Mistake(certificate.origin, warning, is_warning=True)

@@ -38,8 +38,8 @@ class Credential:
     @property
     def is_hidden(self) -> bool:
         """Whether systemd hides the unit's credentials from this process, as version 252 does from `ExecReload=`."""
-        folder = os.environ.get(_VARIABLE)
-        return bool(folder) and not Path(str(folder)).is_dir()
+        folder = os.environ.get(_VARIABLE, "")
+        return folder != "" and not Path(folder).is_dir()
 
     def fault(self) -> str | None:
         """Returns a text with cause and remedy if this process cannot read the credential; None if it can.

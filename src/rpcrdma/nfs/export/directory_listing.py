@@ -218,8 +218,8 @@ class DirectoryListings:
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
         """Reads a directory by `scan`; returns all its names if they take at most the `limit` of this object.
 
-        Otherwise returns those after the cookie `after`, as many as fit. The result gets `ticket`, a number that is
-        larger the later the reading begins, and `version`, the state of the directory before.
+        If they take more, returns the names after the cookie `after`, as many as fit. The result keeps `ticket`, a
+        number that grows from reading to reading, and `version`, the state of the directory before this reading.
         """
         digest, limit = self._digest, self._limit
         table = NameTable()

@@ -64,13 +64,17 @@ class Naming(LocalObject):
                 except FileNotFoundError:
                     replaced = None
                 os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=target.fd)
-            if replaced is None or replaced.handle != moved.handle:
+            # Of two names of one object, rename(2) leaves both.
+            if are_one := replaced is not None and replaced.handle == moved.handle:
+                replaced = None
+            else:
                 if replaced is not None:
                     replaced.was_removed()
                 tree.moved(moved, target, new)
-        if replaced is None or replaced.handle != moved.handle:
-            for each in {moved, replaced or moved}:
-                each.was_changed()
+        if not are_one:
+            moved.was_changed()
+        if replaced is not None:
+            replaced.was_changed()
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:

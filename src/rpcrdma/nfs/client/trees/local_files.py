@@ -337,8 +337,8 @@ def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
     """Yields the parts (start, end) of `data`, in order, that lie between runs of at least `hole` octets of zeros.
 
-    Only whole pages of 4096 octets from the beginning of `data`, and a shorter last one, count as zeros. At the
-    beginning and the end of `data` zeros of any length are left out.
+    Only whole pages of 4096 octets, counted from the beginning of `data`, and a shorter last one count as zeros. A
+    run of zeros at the beginning or the end of `data` is never part of what is yielded, however short it is.
     """
     begun: int | None = None
     filled = 0
