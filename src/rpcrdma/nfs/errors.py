@@ -155,7 +155,7 @@ class ServerPathError(OSError):
         """Puts `prefix` before `filename` and `filename2`, where they are strings; `url` and `url2` stay as they are.
 
         Args:
-            prefix: the path of the export, and what the caller writes before it, if anything; no slash is added.
+            prefix: the text, such as the path of the export; no slash is added between.
         """
         self._url, self._url2 = self.url, self.url2
         if isinstance(self.filename, str):
@@ -225,10 +225,10 @@ _CLASS: dict[nfsstat3, type[NfsError]] = {
 
 
 def nfs_error(status: nfsstat3, path: str | None = None, path2: str | None = None) -> NfsError:
-    """Returns, not raises, the exception for a status: of the `NfsError` subclass for it if there is one.
+    """Makes the exception for a status, of the `NfsError` subclass for it if there is one; the caller raises it.
 
     Args:
-        status: the status of the reply, not NFS3_OK, for which there is no error.
+        status: the status of the reply; raises KeyError for NFS3_OK, which is no error.
         path: the path of the object within the export; None if it is unknown.
         path2: the second path of an operation that has two; None for other operations.
     """

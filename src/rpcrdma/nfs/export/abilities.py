@@ -32,21 +32,21 @@ class SparseFile(Protocol):
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Reserves disk space for `octets` octets at `offset`, and extends a file that ends before them.
+        """Reserves disk space for `octets` octets at `offset`, and extends a file shorter than `offset + octets`.
 
         The calling thread acts as the NFS caller. The result is on the disk at return. `change` gets the attributes
         before and after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the disk space of those of `octets` octets at `offset` that the file has; they read as zeros then.
+        """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
 
         The file keeps its size. The calling thread acts as the NFS caller. The result is on the disk at return.
         `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Starts to read `octets` octets from `offset` into memory; does not wait until they are there."""
+        """Starts to read `octets` octets from `offset` into memory; does not wait for them; may raise OSError."""
 
 
 @runtime_checkable

@@ -84,7 +84,7 @@ class HostAdmission:
                 vars(self).pop(name, None)
 
     def forget(self) -> None:
-        """Drops the rules found for earlier calls, and the grant in `latest`; for use after terms have changed."""
+        """Forgets, after terms have changed, the rules found for calls; sets `latest` to a grant that fits no call."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
@@ -129,7 +129,9 @@ class HostAdmission:
         return granted
 
     def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights for a call of MOUNT, of any flavor and transport, if some rule fits its host.
+        """Returns the caller's rights for a MOUNT call of any flavor and transport; else logs the refusal and raises.
+
+        Does not change `latest`.
 
         Args:
             export: the terms of the export.
@@ -166,7 +168,7 @@ class HostAdmission:
             context: the call.
 
         Raises:
-            Refused: EACCES: the export is closed to this host.
+            Refused: EACCES: the export is closed to this host; this is logged.
         """
         origin = context.client.origin
         rules = export.admitting(origin)
@@ -283,7 +285,7 @@ class AdmittedExports:
         """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
 
         `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
-        cannot be looked up now) or CredentialTooWeak (the export asks for another security flavor).
+        cannot be looked up now) or CredentialTooWeak (the export asks for another flavor); logs all but EAGAIN.
         """
         return self.admission.check(tree.export, context, version)
 
@@ -291,14 +293,14 @@ class AdmittedExports:
         """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
 
         `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
-        export fits the host, version or protection by TLS; EAGAIN: the groups cannot be looked up now.
+        export fits the host, version or protection by TLS (logged); EAGAIN: the groups cannot be looked up now.
         """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
         """Returns the security flavors of a tree for callers of the call's host, the preferred first.
 
-        Raises Refused: EACCES: the export is closed to the host.
+        Raises Refused: EACCES: the export is closed to the host; this is logged.
         """
         return self.admission.flavors(tree.export, context)
 

@@ -231,7 +231,7 @@ class Claims(Generic[S, L]):
         self.delegations += 1
 
     def undelegate(self, file: bytes, holder: S) -> None:
-        """Drops the delegation of `file` (its `Exports.file_of`) to `holder`, if any; the caller holds `lock`."""
+        """Drops the delegation of `file`, a key by `Exports.file_of`, to `holder`, if any; needs `lock` held."""
         claims = self._files.get(file)
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
@@ -240,7 +240,7 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
-        """Returns the holders of delegations of `file` (its `Exports.file_of`), maybe none; the caller holds `lock`."""
+        """Returns the holders of delegations of `file`, a key by `Exports.file_of`; maybe none; needs `lock` held."""
         claims = self._files.get(file)
         return [] if claims is None else list(claims.delegates or ())
 
@@ -312,7 +312,10 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the sorted byte-range locks of `holder` on `file` (its `Exports.file_of`), not a copy: read only."""
+        """Returns the sorted byte-range locks of `holder` on `file`, a key by `Exports.file_of`; empty if it has none.
+
+        The list is no copy: callers must not change it. The caller holds `lock`.
+        """
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
@@ -348,14 +351,17 @@ class Claims(Generic[S, L]):
     def locked(self, file: bytes, start: int, end: int) -> list[Range]:
         """Returns the locks of all owners on octets `start` to before `end` of `file`, each cut to these; unsorted.
 
-        Locks of several owners may be equal.
+        Locks of several owners may be equal. `file` is a key by `Exports.file_of`. The caller holds `lock`.
         """
         claims = self._files.get(file)
         held = [] if claims is None else _overlapping(claims.ranges.values(), start, end)
         return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked."""
+        """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked.
+
+        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        """
         found = []
         for left, right, _ in sorted(self.locked(file, start, end)):
             if start < left and start < end:

@@ -152,8 +152,8 @@ class DirectoryListings:
         """Returns (iterator over a directory's entries by cookie, whether they reach to the directory's end).
 
         The entries are those with larger cookies than `cookie`, without "." and "..". A listing that begins (a cookie
-        below 3) shows the directory as it is now; a later page may use names that were read when the listing began, or
-        since. The caller must put entries with equal cookies into one reply. Errors of `scan` are raised by this call.
+        below 3) shows the directory as it is now; a later page may use names that were read when the listing began or
+        later. The caller must put entries with equal cookies into one reply. Errors of `scan` are raised by this call.
 
         Args:
             directory: the handle of the directory.

@@ -157,10 +157,10 @@ class Callers:
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
 
     def try_out(self, export: ExportTerms) -> None:
-        """Acts for a moment as the anonymous user of each rule of an export that does not refuse all its callers.
+        """Acts for a moment as the anonymous user of each rule of an export, to find out now whether the server can.
 
-        Rules that squash nobody, not even root, are left out. Raises PermissionError if that fails, as a user namespace
-        or a filter of system calls may forbid it although the server has the capabilities.
+        Rules that deny all calls, or do not squash root, are left out. Raises PermissionError if the server cannot: a
+        user namespace or a filter of system calls may forbid it although the server has the capabilities.
         """
         if THREAD.keeps_identity():
             ThreadPoolExecutor(1).submit(self.try_out, export).result()
@@ -315,7 +315,7 @@ class OpenFile(SparseObject):
 class OpenFiles:
     """The open local files of a server, at most `limit`, kept by file handle for later calls. Thread-safe.
 
-    `state` has the write verifier. Opening a file for writing gives up its lease: see `LocalLeases.make_way`.
+    `state` has the write verifier. `leases` gives up the server's kernel lease on a file before it is opened to write.
     """
 
     def __init__(self, limit: int, state: ServerState, leases: LocalLeases) -> None:
@@ -403,7 +403,7 @@ class OpenFiles:
         (held or file).unstable = True
 
     def drop(self, node: HeldNode) -> None:
-        """Drops the open file of a removed node; the descriptor closes when no call uses it."""
+        """Drops the open file of a removed node without a sync; the descriptor closes when no call uses it."""
         self._cache.drop(node.handle)
 
     def drop_idle_writer(self, node: HeldNode) -> bool:

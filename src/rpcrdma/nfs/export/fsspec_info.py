@@ -122,7 +122,7 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
     """Returns (state, `asked_s`: when the store was asked, in seconds) from `octets`, a result of `packed_info`.
 
-    `asked_s` is on the same clock as there. `target` of the state is None, also for links.
+    `asked_s` is on the server's clock, as in `packed_info`. `target` of the state is None, also for links.
     """
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (

@@ -175,7 +175,7 @@ class FsspecStore:
         `kind` is the kind of the object if known, else None. With DIRECTORY the store is not asked about the root, nor
         about any directory if the URL ends with a slash: these are taken to exist.
 
-        Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
+        Raises Refused: ENOENT, also for an object that NFS cannot serve; or, logged, EACCES, EAGAIN, EIO, others.
         """
         if kind is FileKind.DIRECTORY and (self.only_lists or not path):
             # The root stays when all objects below it are gone; the list of a web server is the proof of the others.
@@ -196,8 +196,8 @@ class FsspecStore:
         when the iteration begins; the iteration raises the errors.
 
         Raises:
-            Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`
-                entries.
+            Refused: ENOENT; EACCES, EAGAIN and others, which are logged; EIO also: the directory has more than
+                `NFS_FSSPEC_LISTED_MAX` entries.
         """
         where = self._where(path, in_directory=True)
         with self._refusals(path), self._lent() as filesystem:
@@ -218,7 +218,7 @@ class FsspecStore:
     def read(self, path: str, start: int, end: int) -> bytes:
         """Returns octets `start` to before `end` of the file at `path` below the URL; fewer if the file ends earlier.
 
-        Raises Refused: ENOENT, EACCES, EAGAIN, EIO and others.
+        Raises Refused: ENOENT; EACCES, EAGAIN, EIO and others, which are logged.
         """
         with self._refusals(path), self._lent() as filesystem:
             data = filesystem.cat_file(self._where(path), start=start, end=end)
@@ -269,7 +269,7 @@ class FsspecStore:
     def _where(self, path: str, *, in_directory: bool = False) -> str:
         """Returns the library's path of the object at `path` below the URL.
 
-        `in_directory`: the object is a directory to be listed; its path then ends in "/" if `self.only_lists`.
+        `in_directory`: the object is a directory to be listed; its path then ends in "/" if the URL does.
         """
         if not path:
             return self._root

@@ -58,12 +58,12 @@ _SECOND_NS = 1_000_000_000
 
 
 def _of_handle(refused: Refused) -> Refused:
-    """Returns, without raising it, ESTALE in place of ENOENT or ENOTDIR of a handle's path; else `refused` itself."""
+    """Returns Refused(ESTALE) if `refused`, about the path of a handle, is ENOENT or ENOTDIR; else `refused` itself."""
     return Refused(errno.ESTALE) if refused.errno in {errno.ENOENT, errno.ENOTDIR} else refused
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object in its state at `asked_s` (seconds on the server's clock); `tree.Node` and `object_cache.Cacheable`."""
+    """An object of a store as it was at `asked_s` (server's clock, in s); implements `tree.Node` and `Cacheable`."""
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -173,7 +173,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Returns (this file, open for reading, its attributes). Raises Refused: EISDIR, EINVAL: no regular file."""
+        """Opens this file to read; returns (open file, attributes). Raises Refused: EISDIR, EINVAL: no regular file."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:
@@ -429,10 +429,10 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Returns a new node for `path` in state `info`; caches it, unless one as new is cached; records its path.
+        """Makes and returns a node for `path` in state `info`; caches it unless the cached one is as new or newer.
 
-        `asked_s` is the time on the server's clock, in seconds, before the store was asked, and `parent` the handle of
-        the directory; None: it is computed. May write the records to disk. Raises Refused: EIO: a file without a size.
+        Records the path, which may write to the disk. `asked_s` is the time (server's clock, in s) before the store was
+        asked, `parent` the handle of the directory; None: it is computed. Raises Refused: EIO: a file without a size.
         """
         if info.size is None and info.kind is FileKind.FILE:
             self.store.complain(path, "the library does not tell its size, so that it cannot be read")

@@ -68,9 +68,9 @@ class JointExports:
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
         """Returns a tree with new terms for each of `exports`, for a later `install` or `discard`; may block.
 
-        Changes nothing that is served. An export has the served tree if name and directory or URL are the same, else a
-        new one. `stay`: whether a served local export keeps its tree without a look at whether the path of its
-        directory still leads to the same directory.
+        Changes nothing that is served. An export has the served tree if its name and directory, or its name, URL and
+        options, are the same, else a new one. `stay`: whether a served local export keeps its tree without a look at
+        whether the path of its directory still leads to the same directory.
 
         Raises:
             ValueError: two exports have one name.
@@ -124,7 +124,7 @@ class JointExports:
         """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
 
         `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
-        cannot be looked up now) or CredentialTooWeak (the export asks for another security flavor).
+        cannot be looked up now) or CredentialTooWeak (the export asks for another flavor); logs all but EAGAIN.
         """
         return self._part(tree.root.handle).admit(tree, context, version)
 
@@ -132,14 +132,14 @@ class JointExports:
         """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
 
         `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
-        export fits the host, version or protection by TLS; EAGAIN: the groups cannot be looked up now.
+        export fits the host, version or protection by TLS (logged); EAGAIN: the groups cannot be looked up now.
         """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """Returns the security flavors of a tree for callers of the call's host, the preferred first.
 
-        Raises Refused: EACCES: the export is closed to the host.
+        Raises Refused: EACCES: the export is closed to the host; this is logged.
         """
         return self._part(tree.root.handle).flavors(tree, context)
 

@@ -411,7 +411,7 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Returns, for `change_thread`, the change of capabilities to those that the thread that calls this function has.
+    """Returns, for `change_thread`, the change of capabilities to those that the calling thread has now.
 
     With `effective` False they are permitted, but none is in effect. Raises OSError if they cannot be read.
     """

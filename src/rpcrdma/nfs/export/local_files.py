@@ -84,7 +84,7 @@ class Files(LocalObject):
         return file
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Returns (this regular file, open for reading, its attributes) if the caller may read or execute or owns it.
+        """Opens this regular file to read; returns (open file, attributes) if `who` may read or execute it, or owns it.
 
         Returns None only with `at_once`, if the file is not open for reading yet. Raises Refused or OSError: EISDIR,
         EINVAL: it is no regular file; EACCES; and others.
@@ -111,7 +111,7 @@ class Files(LocalObject):
         )
 
     def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
-        """Returns an object that takes locks of the kernel on this file, none yet; None if it cannot be opened.
+        """Returns an object, without locks yet, to lock this file in the kernel; None if the file cannot be opened.
 
         `exclusive`: whether write locks are wanted: the file is opened for writing if the server's user may, and the
         kernel's lease on the file is given up (`LocalLeases.make_way`). May block.
@@ -158,7 +158,8 @@ class Files(LocalObject):
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file `name` in this directory as `who`, or takes an existing one, as `create.how` says.
 
-        Returns its node, never None, and whether it is new. `change` gets the directory's attributes before and after.
+        Returns its node, never None, and whether it is new. Of an existing file only the size is set, if
+        `create.wanted` has one, and not with EXCLUSIVE. `change` gets the directory's attributes before and after.
         Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does
         not allow to take the existing object; EAGAIN: a local process makes and removes the name again and again.
         """

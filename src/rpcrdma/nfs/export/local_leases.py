@@ -208,7 +208,10 @@ class LocalLeases:
         return True
 
     def _started(self) -> _Reports | None:
-        """Returns the receiver of the kernel's reports, whose thread the first call starts; None if none can start."""
+        """Returns the receiver of the kernel's reports, whose thread the first call starts; None if none can start.
+
+        A failure that cannot pass is logged, and no later call tries again.
+        """
         if self._reports is None and self._possible:
             try:
                 self._reports = _Reports(self)

@@ -112,9 +112,10 @@ class LocalObject(HeldNode):
     tree: PartedTree[Any]
 
     def was_changed(self) -> None:
-        """Counts a change of this object, such as a new name, that was made under the lock of a directory.
+        """Counts a change of this object for its NFSv4 attribute `change`: one that was made under a directory's lock.
 
-        The caller holds no lock of an object any more: threads that hold two might wait for each other.
+        An example is a new name. The caller holds no lock of an object any more: threads that hold two might wait for
+        each other.
         """
         with self.lock:
             self.count_change(self.attributes())

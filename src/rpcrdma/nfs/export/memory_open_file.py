@@ -80,7 +80,7 @@ class MemoryOpenFile:
         return Written(len(octets), kept, tree.verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Makes all data of the file stable; returns the write verifier; `change` gets the attributes around that."""
+        """Makes all data of the file stable; returns the write verifier. `change` gets attributes before and after."""
         with self.node.changing(change):
             self._settle()
         verifier: bytes = self.node.tree.verifier

@@ -125,9 +125,10 @@ class MemoryNode(MemoryObject):
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file here for any caller, or takes one that exists; returns its node and whether it is new.
 
-        `create.how` decides whether an existing file is taken (`CreateHow`). The node is never None. `change` gets the
-        directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the name is invalid;
-        EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC: for `create.wanted.size`.
+        `create.how` decides whether an existing file is taken; only its size is set then, if `create.wanted` has one.
+        The node is never None. `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR;
+        EACCES, ENAMETOOLONG: the name is invalid; EEXIST: the name is taken, and `create.how` does not allow that;
+        EFBIG, ENOSPC: for `create.wanted.size`.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE

@@ -110,9 +110,9 @@ class BlockCache:
     def read(self, file: RemoteFile, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset`, in octets, into `buffer`; returns the number of octets read, 0 from the file's end on.
 
-        Without `at_once` it is smaller than the buffer's length only at the file's end, and the call may block. With
-        `at_once` reads only the leading octets that are in memory, maybe none. Missing blocks are fetched, and blocks
-        ahead if reads are in sequence. Raises the error of `RemoteFile.fetch`, in this or another thread.
+        Without `at_once` waits until missing blocks are fetched: the number is smaller than the buffer's length only at
+        the file's end. With `at_once` reads only the leading octets that are in memory, maybe none. If reads are in
+        sequence, another thread fetches blocks ahead. Raises the error of the fetch of a missing block.
         """
         wanted = min(len(buffer), file.size - offset)
         if wanted <= 0:

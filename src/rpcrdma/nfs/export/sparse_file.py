@@ -36,7 +36,7 @@ class SparseObject(OpenObject):
             raise
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Reserves disk space for `octets` octets at `offset`, extends a file that ends before them, and syncs it.
+        """Reserves disk space for `octets` octets at `offset`, extends a shorter file to their end, and syncs the file.
 
         `change` gets the attributes before and after. Raises Refused (ENOSPC), with nothing changed, if `octets`, less
         the space that the file has already, exceed the free space; or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.

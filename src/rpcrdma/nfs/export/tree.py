@@ -388,11 +388,11 @@ class RangeLocks(Protocol):
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
-        Returns False, with nothing locked, if a lock of a local process conflicts, else True. Raises OSError otherwise.
+        Returns False, with nothing locked, if a lock of a local process conflicts, else True. May raise OSError.
         """
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """Returns a lock of a local process that conflicts with a lock on `wanted`, None without one; never waits."""
+        """Returns a local process's lock that conflicts with `wanted`, else None; never waits; may raise OSError."""
 
 
 class Node(Protocol):
@@ -477,7 +477,7 @@ class Node(Protocol):
         """Returns this file if the server already has it open to write, else None; checks no rights, never waits."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
-        """Takes a lease on this regular file, before the file is opened for reading.
+        """Takes a lease on this regular file; to be called before the file is opened for reading.
 
         Closes a descriptor for writing that the server holds unused. Never waits in a tree in memory.
 

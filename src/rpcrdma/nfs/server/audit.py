@@ -77,9 +77,9 @@ class Audit:
     def watch(self, services: NfsServices) -> None:
         """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
-        All other handlers become the own ones of the services again, as they were before another `Audit` watched them.
-        A server that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls
-        of any version that the rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
+        The handlers of other kinds, if an earlier `Audit` has replaced them, become the services' own again. A server
+        that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls of any
+        version that the rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.

@@ -26,7 +26,7 @@ def _of(node: Node | None, name: bytes | None = None) -> NamedObject:
 
 
 def _created(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns [the current directory and the name] of the file that an OPEN with `args` may create.
+    """Returns the file that an OPEN with `args` may create, by directory and name, as a list of one `NamedObject`.
 
     Returns [] for an OPEN that cannot create a file by its name.
     """

@@ -61,9 +61,10 @@ class Procedures:
 
     @contextlib.contextmanager
     def without_delegations(self, *nodes: Node | None) -> Iterator[None]:
-        """Raises Refused as `check_delegations`; inside `with`, where `nodes` are changed, no client is given one.
+        """A context manager in whose block `nodes` are changed: clients get no delegation of them meanwhile.
 
-        None among `nodes` stands for no object.
+        Entering raises Refused (EAGAIN), and starts the recalls, if clients have delegations of any. None among `nodes`
+        stands for no object.
         """
         files = [self.exports.file_of(node.handle) for node in nodes if node is not None]
         if not self.claims.may_change(files):
@@ -89,8 +90,8 @@ class Procedures:
     def check_claims(self, node: Node, access: int) -> None:
         """Raises Refused (EACCES) if the share reservation of an open of version 4 on the file `node` denies `access`.
 
-        `access` is `claims.READ` or `claims.WRITE`. Raises Refused (EAGAIN) while only clients without a lease do so,
-        which end soon.
+        `access` is `claims.READ` or `claims.WRITE`. Raises Refused (EAGAIN) instead if the leases of all clients with
+        such opens have expired, so that these opens end soon.
         """
         found = self.claims.deniers(self.exports.file_of(node.handle), access)
         if found:
