@@ -162,7 +162,7 @@ class NfsFilesystem(ObjectCalls):
                 listed as other names.
 
         Yields:
-            (path of a directory, names of its subdirectories, other names) for each directory.
+            (absolute path of a directory, names of its subdirectories, other names) for each directory.
 
         Raises:
             RpcRdmaError: an error of `Caller.call`, or the server lists the same entries without end.

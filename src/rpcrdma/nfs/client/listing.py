@@ -186,9 +186,9 @@ class _Listing:
 
 
 class _Circle:
-    """Detects cookies that repeat, in constant memory: keeps one cookie, and another one after 1, 2, 4, 8... pages.
+    """Detects cookies that repeat, in constant memory: keeps one cookie, and replaces it after 1, 2, 4, 8... pages.
 
-    `closes` takes the cookie that ends a page, and returns True if that equals the kept cookie.
+    `closes` takes the cookie that ends a page; it returns True if that equals the kept cookie, which stays, else False.
     """
 
     def __init__(self) -> None:

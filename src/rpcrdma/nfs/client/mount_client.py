@@ -218,7 +218,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
 
 async def _listed_by_version_4(nfs: Caller, timeout_s: float) -> list[Exported]:
-    """Returns exports below the root of NFS version 4; raises as `exports_at`. `timeout_s`: the limit of each call."""
+    """Returns NFS 4 exports, each call within `timeout_s`; raises RpcRdmaError, NfsError (none open to this host)."""
     # Version 4 takes a tenth of a second to import.
     from rpcrdma.nfs.v4.client.pseudo_root import exports_at  # noqa: PLC0415
 
@@ -375,9 +375,9 @@ async def _confirm_list(
 ) -> None:
     """Checks that MOUNT at `port` belongs to the server at `url`: that the server knows a root handle from MNT.
 
-    MNT is called for the first 8 of `exports` until it grants a handle; without a handle nothing is checked. `caller`
-    leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s` seconds. Raises the ConnectFailed of
-    `confirm_root`, and RpcRdmaError for a call without an answer.
+    MNT is called for the first 8 of `exports` until it grants a handle, and then UMNT; without a handle nothing is
+    checked. `caller` leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s` seconds. Raises the
+    ConnectFailed of `confirm_root`, and RpcRdmaError for a call without an answer.
     """
     for export in exports[:_SHOWN_MAX]:
         with contextlib.suppress(NfsError, RpcError):

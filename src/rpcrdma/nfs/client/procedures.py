@@ -37,9 +37,9 @@ class NfsProcedures:
     """The NFSv3 procedures as methods, which call `caller` and return the successful result (RFC 1813 section 3.3).
 
     A method repeats an operation that the server defers (NFS3ERR_JUKEBOX) for up to `NFS_DEFERRED_S` (200) seconds, and
-    waits by `sleep`, which takes seconds, in between. It raises `NfsError` for another status than NFS3_OK, with the
-    path of the object that it is about; and the errors of `Caller.call`, whose message gets the URL of that object if
-    the URL of the export is known.
+    waits by `sleep`, which takes seconds, in between; after 3 s it logs a warning. It raises `NfsError` for another
+    status than NFS3_OK, with the path of the object that it is about; and the errors of `Caller.call`, whose message
+    gets the URL of that object if the URL of the export is known.
     """
 
     def __init__(self, caller: Caller, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -77,7 +77,8 @@ class NfsProcedures:
     ) -> Any:
         """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns the result.
 
-        Any other status is raised at once.
+        Any other status is raised at once. Waits 0.1 to 5 s before each call; after 3 s logs a warning, one for all
+        operations that wait.
 
         Args:
             status: the status of the first reply, which is not NFS3_OK.
@@ -123,8 +124,8 @@ class NfsProcedures:
     async def lookup(self, directory: Node, name: str) -> Node:
         """Calls LOOKUP, and GETATTR if the server omits the attributes; returns the node of `name`, with attributes.
 
-        Raises `NfsError` if the server refuses. Of these, `NfsPermission` has a note if everyone may search
-        `directory`: the name may then be a mount point.
+        Raises `NfsError` if the server refuses. An `NfsPermission` gets a note if everyone may search `directory`: the
+        name may then be a mount point.
         """
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))

@@ -374,7 +374,8 @@ def _account(text: bytes, number_of: Callable[[str], int]) -> int:
     """Returns the UID or GID, 0 to 2**32 - 2, of an owner or owner_group attribute (RFC 8881 section 5.9).
 
     `text` is a number, or a name with "@" and a domain that is ignored; `number_of` maps the name to an id, or raises
-    KeyError. Raises Refused: NFS4ERR_INVAL if the text is not UTF-8, NFS4ERR_BADOWNER for an unknown account.
+    KeyError. Raises Refused: NFS4ERR_INVAL if the text is not UTF-8, NFS4ERR_BADOWNER for an unknown account, other
+    text, or a higher number.
     """
     try:
         name = text.decode()

@@ -37,9 +37,9 @@ class NfsFile:
     Methods may be called concurrently. Those that share the position (`read`, `readinto`, `views`, `readline`, `write`,
     `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
     open for reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the
-    same) and `close` put it on stable storage. A failure to write is raised by the next and all later calls: the file
-    takes no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
-    unsent data, with a ResourceWarning.
+    same) and `close` put it on stable storage. A failed write is raised by each later call that reads, writes, flushes,
+    or asks for attributes: the file takes no more data, and `close` raises it and ends the use of the file. A file that
+    is dropped without `close` loses unsent data, with a ResourceWarning.
 
     Args:
         volume: the file system.
@@ -124,7 +124,7 @@ class NfsFile:
 
     @property
     def size(self) -> int:
-        """The file's size in octets as of the last reply and of later writes; `stat` asks the server."""
+        """The file's size in octets at its opening or at the last `stat`, with the later writes by this object."""
         return self._end
 
     def readable(self) -> bool:
@@ -400,7 +400,7 @@ class NfsFile:
         await self.flush()
 
     async def close(self) -> None:
-        """Flushes the file and ends its use; no effect on a closed file. READs still in flight are left to arrive.
+        """Flushes the file and ends its use; no effect on a closed file. Does not wait for READs still in flight.
 
         Raises `NfsError` if a write has failed; the file is closed in any case.
         """
@@ -411,7 +411,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Sets the size, and a position at the old size, to the end of data appended since the last call, if any."""
+        """Sets the size, and the position if it is at the old size, to the end of data appended since the last call."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:

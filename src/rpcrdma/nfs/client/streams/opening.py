@@ -57,7 +57,7 @@ async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
 async def create_file(
     volume: Volume, directory: Node, name: str, permissions: int, how: v3.createmode3, *, size: int | None = 0
 ) -> Node:
-    """Calls CREATE for a regular file and returns its node; with UNCHECKED, a file that has the name already is taken.
+    """Calls CREATE for a regular file and returns its node; with UNCHECKED, that of an existing file of this name.
 
     Args:
         volume: the file system.

@@ -67,7 +67,7 @@ class ReadAhead:
     """Reads one file by blocks that are fetched before the reader asks for them.
 
     Args:
-        fetch: reads from the file, see `Fetch`.
+        fetch: takes (offset in the file, buffer), fills the buffer; returns (octets read, whether the file ends there).
         start: makes a task of a coroutine.
         block: the most octets of a fetch.
         blocks: the most blocks fetched beyond the one that is being read.

@@ -250,7 +250,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends all data in memory, and waits until the replies have arrived."""
+        """Sends all data in memory, and waits until the replies have arrived; keeps an error for `_check` to raise."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)

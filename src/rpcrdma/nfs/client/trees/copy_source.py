@@ -150,9 +150,10 @@ def of_no_use(error: BaseException) -> bool:
 
 
 def window_octets(calls: int, block: int) -> int:
-    """Returns within how many octets from the start of the first incomplete block other blocks may be begun.
+    """Returns how far, in octets, beyond the start of the first incomplete block a copy may begin other blocks.
 
-    `calls` is the most calls in flight, `block` the octets of a block, which one READ or WRITE transfers.
+    The result is that of two rounds of calls: `calls` is the most calls in flight, `block` the octets of a block, which
+    one READ or WRITE transfers.
     """
     return 2 * calls * block
 

@@ -70,7 +70,7 @@ class FileTransfer:
         volume: the file system.
         progress: called with (files, octets) copied so far.
         exact_modes: whether downloads get the server's modes as they are, and not as the umask leaves them.
-        sparse: whether zeros are not written, in either direction.
+        sparse: whether runs of zeros (from 4 KiB on in a download, 64 KiB in an upload) are left out as holes.
         resume: whether a file that is there with the size and mtime of its source is not copied, and a large copy that
             was interrupted is continued (see `copy_source`).
     """
@@ -97,7 +97,8 @@ class FileTransfer:
     async def download(self, node: Node, own_name: str, local: str) -> int:
         """Copies the file `node` to the local path `local`; returns the file's size in octets.
 
-        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`.
+        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`, and
+        `NfsError` if `node` is no regular file.
         """
         await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread

@@ -288,7 +288,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until `descriptor` is closed; False if it is locked, another user's or not regular."""
+    """Locks a partial copy until `descriptor` is closed; False if locked already, another user's or not regular."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False

@@ -73,7 +73,7 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
-    The report takes the errors of `ENTRY_ERRORS`, which leave the rest of the tree to be removed.
+    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.

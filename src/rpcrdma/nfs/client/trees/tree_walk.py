@@ -55,7 +55,7 @@ def _same(one: Node, other: Node) -> bool:
 
 
 class Exclusion:
-    """The entries of a tree that a pattern matches, and all below them.
+    """The patterns of entries that a walk of a tree leaves out; it does not enter the directories among these.
 
     Args:
         patterns: shell patterns. Slashes at the end of a pattern are ignored. A pattern without another slash is for
@@ -73,7 +73,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Returns whether a pattern matches the entry `name` or its path from the top, which `path()` returns."""
+        """Returns whether a pattern matches the entry's `name`, or its path from the top, which `path` returns."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None

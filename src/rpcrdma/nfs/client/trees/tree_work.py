@@ -219,7 +219,7 @@ class CopyDirection(Protocol[C]):
         """Returns whether the file system of the target has room for `item.size` octets; raises OSError or RpcError."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
-        """Closes both sides of a directory, also if it raises one of `ENTRY_ERRORS`.
+        """Closes the local directory of `folder`, also if this raises OSError, RpcError or RemoteProtocolError.
 
         If `complete`, the target directory first gets the mode and times of the source, provided that this copy has
         made the directory, or copies exact modes.
@@ -267,8 +267,9 @@ class TreeWork(Generic[C]):
     async def run(self, root: Folder) -> None:
         """Copies everything in `root`, the top directory with both sides open, and counts it in `report`.
 
-        Raises RpcRdmaError if the connection is lost, or for another error of `Caller.call` that is none of
-        `ENTRY_ERRORS`, which `report` takes. All directories, `root` included, are closed when this returns or raises.
+        `report` takes an OSError, RpcError or RemoteProtocolError of an entry. Raises RpcRdmaError if the connection is
+        lost, or for another error of `Caller.call`. All local directories, also that of `root`, are closed when this
+        returns or raises.
         """
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
@@ -366,7 +367,10 @@ class TreeWork(Generic[C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Copies `item`, or links it if `file` has been copied under another name and links work. Raises as `_copy`."""
+        """Copies `item`, or links it to a copy of `file` under another name; counts a link in `report`.
+
+        If the link fails, the item is copied. Raises as `_copy`.
+        """
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:

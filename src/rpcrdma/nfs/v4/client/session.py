@@ -72,7 +72,7 @@ class ClientSession:
         self._number = 0
 
     async def run(self, *operations: Called) -> list[Any]:
-        """Calls COMPOUND with SEQUENCE and then `operations`, each given as (its number, its arguments, None for void).
+        """Calls COMPOUND with SEQUENCE and then `operations`, each a pair (number, arguments); arguments None: void.
 
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
         Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. Raises RpcError,

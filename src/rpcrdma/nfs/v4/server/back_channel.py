@@ -89,10 +89,10 @@ class Recalls:
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
         """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.
 
-        Passes over those whose recall the client has accepted, and sets `Delegation.asked` of each other one to whether
-        it accepts. A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a
-        second time. Ends early if the client has no connection, or by RpcRdmaError if a call fails, and then drops the
-        keys left: `State.sweep` queues them again, and a client that does not answer does not delay other clients.
+        Passes over those whose recall the client has accepted, and sets `Delegation.asked` of the others to whether the
+        client accepts. A delegation stays in the dict until its call ends, so that no sweep meanwhile queues it again.
+        Ends early if the client has no connection, or by RpcRdmaError if a call fails, and then drops the keys left:
+        `State.sweep` queues them again, and a client that does not answer does not delay other clients.
         """
         try:
             while delegations:

@@ -53,8 +53,8 @@ class ClientReport:
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
     """Returns a report on each client.
 
-    First ends the leases that have passed by `now_s` (`ClientTable.pass_leases`). Takes the lock of the state for one
-    client at a time; calls may run in between.
+    First makes clients courteous whose lease has passed by `now_s`, and ends unconfirmed ones. Takes the lock of the
+    state for one client at a time; calls may run in between.
 
     Args:
         state: the state of the server; the caller does not hold its lock.
@@ -69,7 +69,7 @@ def clients_of(state: State, now_s: float) -> list[ClientReport]:
 def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
     """Counts the opens, locked ranges and delegations of all clients by export, without revoked ones.
 
-    First ends the leases that have passed by `now_s` (`ClientTable.pass_leases`).
+    First makes clients courteous whose lease has passed by `now_s`: they keep what they hold, and count.
 
     Args:
         state: the state of the server; the caller does not hold its lock.

@@ -354,7 +354,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Begins a client's lease anew at `now_s` (monotonic seconds); a courteous client becomes confirmed again."""
+        """Renews a client's lease at `now_s` (monotonic seconds); a courteous client (lease passed) is confirmed."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -396,7 +396,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Makes a client EXPIRING, and returns True, if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies."""
+        """Makes a client EXPIRING if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies; returns whether."""
         if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)
@@ -405,7 +405,7 @@ class ClientTable:
         return True
 
     def stay(self, client: Client) -> None:
-        """Makes an EXPIRING client courteous, since it could not be deleted from the recovery database."""
+        """Makes an EXPIRING client courteous (it keeps its state), as the disk did not delete it from the database."""
         client.move(ClientEvent.UNDELETED)
         self._courteous[client] = None
 

@@ -409,9 +409,9 @@ def _note_items(enc: EncodedReply, at: int) -> None:
 
 
 def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
-    """Replaces the result with index `at`, the last of `enc`, by one with `status` and no body.
+    """Makes the result with index `at` one with `status` and no body, in place of what `enc` already has of it.
 
-    `length` is the offset in `enc.reduced` at which the result begins.
+    It is the last result of `enc`, and `length` is the offset in `enc.reduced` at which it begins.
     """
     _note_items(enc, at)
     assert enc.begun is not None

@@ -57,7 +57,7 @@ def checked_name(name: bytes) -> bytes:
 
 
 def checked_directory(node: Node) -> Node:
-    """Returns `node` if it is a directory, else raises Refused: NFS4ERR_SYMLINK for a symbolic link, NFS4ERR_NOTDIR."""
+    """Returns `node` if it is a directory; raises Refused: NFS4ERR_SYMLINK for a symbolic link, else NFS4ERR_NOTDIR."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_SYMLINK if node.kind is FileKind.SYMLINK else _S.NFS4ERR_NOTDIR)
     return node
@@ -274,8 +274,8 @@ def lookup(compound: Compound, args: LOOKUP4args) -> None:
 def lookup_parent(compound: Compound, _args: None) -> None:
     """Runs LOOKUPP (RFC 8881 section 18.14): makes the directory above the current one the current object.
 
-    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, as
-    `parent_of`.
+    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    NFS4ERR_NOENT above the root of all names.
     """
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 

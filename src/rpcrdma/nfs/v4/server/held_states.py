@@ -82,9 +82,10 @@ class HeldStates:
                 self.mirrors.shrink(file)
 
     def in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with each of `states`, after its `parts` such as the locks of an open; passes over ended ones.
+        """Calls `step` with the `parts` of each of `states`, such as the locks of an open, and then with that state.
 
-        Holds the lock by `locked` for up to 64 calls at a time; the caller does not hold it.
+        Passes over those that have ended. Holds the lock by `locked` for up to 64 calls at a time; the caller does not
+        hold it.
         """
         with self.lock:
             # The locks of an open, which may be many, before it.
@@ -131,7 +132,10 @@ class HeldStates:
             raise Unrecorded(client)
 
     def add(self, held: Held) -> None:
-        """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""
+        """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock.
+
+        Counts it for the client's host. Leaves `claims` as they are: the caller enters the claim on the file there.
+        """
         client = held.client
         self._held[held.other] = client.held[held.key] = held
         self.states_of_hosts.add(client.host, 1)

@@ -84,9 +84,10 @@ def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
     If an export is mounted over the entry, `root` is the root of that export, and the attributes are those of `root`.
-    For an object that the caller cannot reach, the result has rdattr_error alone, with the reason, or, if that is not
-    wanted, whichever of fileid and mounted_on_fileid is. `detailed`: whether the listing was asked for filehandles and
-    attributes: an `entry` without them is then out of the caller's reach. Raises tree.Refused or OSError.
+    For an object that the caller cannot reach, the result has rdattr_error alone, with the reason; or, if `wanted` has
+    no rdattr_error, fileid and mounted_on_fileid as far as wanted. `detailed`: whether the listing was asked for
+    filehandles and attributes: an `entry` without them is then out of the caller's reach. Raises tree.Refused or
+    OSError.
     """
     if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

@@ -60,9 +60,9 @@ class LockState(Held):
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> int:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        `exclusive` True is a write lock, False a read lock. Returns the number of ranges of this state now less that
-        before, which may be negative. The caller has looked for conflicts, holds the lock of `claims`, and adds the
-        result to the count of ranges of the client's host (`State.ranges_of_hosts`).
+        `exclusive` True is a write lock, False a read lock. Returns how many ranges more this state has now, a negative
+        number if it has fewer. The caller has looked for conflicts, holds the lock of `claims`, and adds the result to
+        the count of ranges of the client's host (`State.ranges_of_hosts`).
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)

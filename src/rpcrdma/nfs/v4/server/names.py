@@ -30,9 +30,9 @@ _MADE: Final = {
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
     """Returns the change_info4 of `directory` from its attributes before and after an operation, in `change`.
 
-    If `change` has both, the result is atomic. If one of them is missing, the result is not atomic: the number after is
-    the present one, as is that before if it is missing. If both are missing, nothing has changed: both numbers are the
-    present one, and the result is atomic. Raises OSError if the present number cannot be read.
+    If `change` has both, the result is atomic. If one of them is missing, the result is not atomic: its number `after`
+    is the present change number, and so is `before` if `change.before` is missing. If both are missing, nothing has
+    changed: both numbers are the present one, and the result is atomic. Raises OSError if that cannot be read.
     """
     before, after = change.before, change.after
     if before is not None and after is not None:

@@ -318,7 +318,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS) if permissions deny the caller `access` (READ, WRITE); owners are not exempt."""
+    """Raises Refused (NFS4ERR_ACCESS) unless permissions give `access` (READ: read or execute), even to an owner."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)

@@ -54,8 +54,8 @@ _NO_INODE: Final = 1 << 63
 class Mounted(NamedTuple):
     """An export, or a directory that leads to one, within another export.
 
-    `path` is its path from the root of all names. `above` is the root of the other export. `names` is the path from
-    `above` to the directory in which the last name of `path` stands; the other export need not have this directory.
+    `path` has the names that lead to it from the root of all names. `above` is the root of the other export. `names`
+    lead from `above` to the directory in which the last name of `path` stands, which need not exist there.
     """
 
     above: Node
@@ -151,7 +151,7 @@ class PseudoRoot(Exports):
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """Returns the pseudo directory or export root at `path`; raises Refused (ESTALE) if there is none."""
+        """Returns the pseudo directory or export root at `path` (names); raises Refused (ESTALE) if there is none."""
         found = self._roots.get(path)
         if found is not None:
             return found.root
@@ -161,7 +161,7 @@ class PseudoRoot(Exports):
         return directory
 
     def mounted_in(self, tree: Tree) -> Mapping[bytes, Sequence[Mounted]]:
-        """Returns the places in an export at which others are mounted, by the last names of their paths.
+        """Returns, by the last name of its path, what is mounted in an export: other exports, pseudo directories above.
 
         The caller must not change the result.
         """
@@ -324,7 +324,10 @@ class _PseudoTree:
 
 
 class _Directory(ReadOnlyNode):
-    """A directory of the pseudo file system: a `tree.Node` that no call can change and that never blocks."""
+    """A directory of the pseudo file system: a `tree.Node` that no call can change and that never blocks.
+
+    `path` has its names from the root of all names, and `number` is its inode number.
+    """
 
     kind = FileKind.DIRECTORY
 

@@ -235,7 +235,8 @@ class RecoveryDatabase:
     def _note(self) -> None:
         """Writes the addresses and exports of this server to the disk unless they are there; the caller holds the lock.
 
-        The first call also takes over the clients of earlier runs (`_earlier`), and each write calls `_void`.
+        The first call also takes over the clients of earlier runs (`_earlier`). Each write deletes other servers that
+        have ended, with their clients (`_void`), and logs these. Raises sqlite3.Error or OSError if the disk fails.
         """
         now = self._addresses, self._exports
         if self._noted == now:

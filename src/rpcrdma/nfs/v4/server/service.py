@@ -131,9 +131,9 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Returns the generator of `compound.run`, whose result is the reply; the first call makes the `Recalls`.
+        """Returns the generator of `compound.run`, whose result is the reply; to be called in the event loop's thread.
 
-        For the event loop's thread.
+        The first call makes the `Recalls`, which send CB_RECALL in that event loop.
         """
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)

@@ -124,7 +124,8 @@ class State(HeldStates):
     def _record(self, client: Client) -> None:
         """Writes a client to the recovery database unless it is there; the caller holds `_disk`, and not the lock.
 
-        Raises Refused (NFS4ERR_DELAY) if the disk has failed: the client asks again until the disk works.
+        No effect if the client has ended. Raises Refused (NFS4ERR_DELAY) if the disk has failed: the client asks again
+        until the disk works.
         """
         if not client.recorded and client.state is not ClientState.GONE:
             if not self.database.keep(client.row):
@@ -244,7 +245,8 @@ class State(HeldStates):
 
         The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
-        without state (NFS version 3). Recalls delegations that such callers await; repeats recalls.
+        without state (NFS version 3). Recalls delegations that such callers await; repeats recalls. If the last write
+        to the recovery database has failed, tries again.
         """
         self.database.begin()
         with self.locked():
