@@ -160,9 +160,9 @@ class _Connection:
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
         """Handles the first transmission of a group, the consecutive transmissions of one call or reply.
 
-        The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. A
-        faulty transmission is discarded and reported to the peer. A faulty reply fails its call, and is not reported if
-        it does not decode or has wrong flags. `lead`: the header type of `message`, XMTREQ or XMTRESP.
+        The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. An end
+        that takes no calls refuses the call. A faulty transmission is discarded and reported. A faulty reply fails its
+        call, and is not reported if it does not decode or has wrong flags. `lead`: XMTREQ or XMTRESP, as in `message`.
 
         Raises:
             DecodeError: a request's header does not decode, or its whole payload does not begin a call with its XID.
@@ -312,7 +312,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory of an incomplete call or reply; over the limit, drops and refuses it, or fails its call."""
+        """Counts memory of an incomplete call or reply; over the limit, refuses the call, or fails the reply's call."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -449,8 +449,8 @@ class _Connection:
         """Handles a message that arrives between the transmissions of a group: as a fault, if it may not be there.
 
         A grant of credits is no fault: a sender that waits for credits itself must be able to give some
-        (requirement V2-D22). `data` has the octets of the message. Returns False for grants and for messages of the
-        extension, which are handled as usual; True for others, whose fault this method has reported to the peer.
+        (requirement V2-D22). `data`: the octets of `message`. Returns False for grants and messages of the extension,
+        to be handled as usual; True for others: then the fault was reported, and the incomplete call or reply dropped.
         """
         if message.kind is Kind.GRANT:
             return False

@@ -287,7 +287,7 @@ def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue
 
 
 def encode_report(report: Report) -> bytes:
-    """Encodes the body of a Report Error (optrept_err); `report.words` must have the number of words of its code."""
+    """Encodes the body of a Report Error (optrept_err); asserts that `report.words` has as many words as its code."""
     bad, lead, code, words = report
     assert len(words) == _REPORT_WORDS[code], f"{code.name} has {_REPORT_WORDS[code]} words"
     out = _ID.pack(*bad)

@@ -208,7 +208,7 @@ def shown_support(support: Support) -> str:
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes `count` as the value of either limit: the most transmissions of requests taken, or of responses sent."""
+    """Encodes a property that limits transmissions: `count` is the most that a request or a response may have."""
     return _WORD.pack(count)
 
 

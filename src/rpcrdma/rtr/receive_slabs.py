@@ -175,8 +175,8 @@ class SlabReceives:
     The queue pair draws a buffer when a message begins to arrive, often before the extension has handled the previous
     messages. All transmissions of a group should lie in one slab, memory of adjacent slots. So at the end of a slab
     `draw` reads from the header of the previous message how many transmissions its group still awaits. Without this,
-    with four writes of 200 KB in flight, every fourth item would have to be copied. `prefix_octets` is the length of a
-    header before its body; the other attributes are those of `ReceiveSource`.
+    with four writes of 200 KB in flight, every fourth item would have to be copied. `prefix_octets` is the length of
+    the version's header before that of the extension; the other attributes are those of `ReceiveSource`.
     """
 
     __slots__ = (

@@ -188,7 +188,7 @@ class SentCall:
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Returns the call's transmissions, counts them, and reserves credits for those of the reply after the first.
+        """Returns the call's transmissions, counts the call, and reserves credits for further messages of the reply.
 
         `chunks`: the memory that is exposed for explicit items and results, in the order of the attribute `plan`.
         """
@@ -248,9 +248,9 @@ class SentCall:
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """Returns the reply's payload stream and the memory of its items; None if it is no Transmit Response.
+        """Returns the payload stream and the memory of the items of a Transmit Response; None for an ordinary reply.
 
-        The items of the reply are in segments of Sends or were written by RDMA.
+        The items are in segments of Sends or were written by RDMA. Statistics count the call if Sends moved its data.
 
         Args:
             results: the items of a Transmit Response; None for an ordinary reply.

@@ -110,7 +110,7 @@ class Assembly:
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Discards the unfinished sequence when a message is refused; `drop` then takes further pieces of either.
+        """Discards the unfinished sequence when a message is refused; `drop` then takes further pieces of both.
 
         `key`: the identity of the refused message's sequence, a tuple that all of its pieces share, such as XID, header
         type and direction. `more`: whether further pieces of the refused message follow. Returns whether the refused

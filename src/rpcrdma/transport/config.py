@@ -82,7 +82,7 @@ class TransportConfig:
     segment_octets_max: int = 1 << 20
     """The largest segment of an exposed region; 1 MiB is the most that Linux registers at once."""
     read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
-    """Arguments of one call at most that travel in Read chunks of their own."""
+    """The most arguments of one call that travel in Read chunks of their own."""
     remote_invalidation: bool = True
     """Whether the peer's replies may invalidate this side's memory (RFC 8797 section 4.1), and this side's replies
     the peer's."""

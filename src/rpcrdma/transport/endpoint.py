@@ -190,7 +190,7 @@ class Endpoint:
 
     @property
     def peer_properties(self) -> Properties | None:
-        """The transport properties of the peer; None before they arrive."""
+        """The transport properties of the peer; None before they arrive, and in a version without properties."""
         return self._session.peer
 
     @property
@@ -271,7 +271,7 @@ class Endpoint:
 
     @property
     def inline_arguments_octets(self) -> int:
-        """The largest arguments, in octets, of a call without a credential that is sent inline."""
+        """The most octets of arguments with which a call without a credential is sent inline."""
         return self._session.call_octets - CALL_HEADER_OCTETS
 
     @property
@@ -357,7 +357,7 @@ class Endpoint:
         return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 
     def on_time(self, now_s: float) -> None:
-        """Handles the deadlines that have expired at `now_s`; `progress` then reports the events."""
+        """Sends a delayed first message, or aborts the connection, at an expired deadline; then call `progress`."""
         self._introduction.on_time(now_s)
         self._stall.on_time(now_s)
 
@@ -441,7 +441,7 @@ class Endpoint:
         self._on_unclaimed(message, completion.invalidated)
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
-        """Refuses or silently discards a received message that no handler took.
+        """Refuses a message that no handler took, passes an error to its extension, or silently discards the message.
 
         `message`: the message; None if the version demands to discard it. `invalidated`: the handle that its Send
         invalidated, or None. The connection ends if there is such a handle, since only the answer to a call may

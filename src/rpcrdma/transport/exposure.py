@@ -154,10 +154,10 @@ class Exposure:
         """Checks that the headers of the call and of its reply can hold the chunks; ends the exposure if they cannot.
 
         `limits`: the largest messages, and the most segments that the peer takes. `continued`: whether the version
-        continues a long message in further Sends.
+        continues a long message in further Sends; only then the number of segments is checked.
 
         Raises:
-            LocalProtocolError: a header is too long, or has more segments than the peer takes.
+            LocalProtocolError: a header is too long, or the call has more segments than the peer takes.
         """
         geometry, chunks = limits.geometry, self.chunks
         header = geometry.call_header + geometry.size_chunks(chunks)

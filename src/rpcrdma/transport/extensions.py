@@ -337,7 +337,7 @@ class ExtensionLink:
     def carry(self, carrier: Carrier) -> None:
         """Has a carrier decide which later calls of this side travel in messages of the extension.
 
-        No effect at an end that makes no calls.
+        No effect at an end that makes no calls. Replaces an earlier carrier of the connection.
 
         Args:
             carrier: takes a call, or leaves it to the messages of the version.
@@ -348,7 +348,7 @@ class ExtensionLink:
     def batch(self, batcher: Batcher) -> None:
         """Has a batcher join the short calls and replies that this side sends in one turn of the event loop.
 
-        No effect in a version without extensions.
+        No effect in a version without extensions. Replaces an earlier batcher of the connection.
 
         Args:
             batcher: joins the messages.
@@ -446,7 +446,9 @@ class ExtensionLink:
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of a call in an extension message; returns False if no sent call has this XID.
+        """Handles the peer's refusal of a call in an extension message: sends the call again, or fails it.
+
+        Returns False if no sent call has this XID.
 
         Args:
             xid: the transaction identifier of the call.

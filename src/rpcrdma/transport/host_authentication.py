@@ -91,7 +91,8 @@ def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APP
     """Prepares a context for host authentication: TLS 1.3 alone, the peer must show a certificate, one ALPN name.
 
     `context`: the context, with certificate, key and authorities; it is changed. `role`: the role of this end, for
-    which the context must be made. `application`: the ALPN name. Returns `context`.
+    which the context must be made. `application`: the ALPN name. Returns `context`, which itself
+    does not check host names: `proved_host` compares them.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.

@@ -42,7 +42,7 @@ class HostCause(enum.Enum):
 
 
 class HostRefusal(NamedTuple):
-    """What is said of one `HostCause`, the reason for which this side refuses the peer's host; see `REFUSALS`.
+    """The alert and the words for one `HostCause`, the reason for which this side refuses the peer's host (`REFUSALS`).
 
     `alert`: the TLS alert description for the peer (RFC 8446 section 6). `words`: the fault. `remedy`: its correction.
     """

@@ -52,7 +52,7 @@ class Introduction:
     """The first messages of a connection at one end: version, transport properties and host authentication.
 
     Args:
-        session: limits and statistics that both ends agree on.
+        session: the limits that both ends agree on, and the statistics.
         outbox: sends the messages of this side.
         dialects: the versions of this side, the preferred one first.
         move: changes the connection's state; called with each `Input`.
@@ -138,7 +138,7 @@ class Introduction:
             self._go_on(None)
 
     def _begin(self) -> None:
-        """Sends the client's first message with properties; in a version without properties the connection opens."""
+        """Sends a client's first message, with properties; continues (`_go_on`) in a version without properties."""
         if self._session.dialect.introduces:
             self._move(Input.INTRODUCE)
             self._introduce(None if self._authenticator is None else self._authenticator.announce())
@@ -182,6 +182,7 @@ class Introduction:
     def _receive_first(self, data: Buffer) -> Inbound | None:
         """Decodes a client's first message, `data`, and adopts its version if this server supports it.
 
+        The server then awaits the client's properties or, if none can follow, continues with the defaults (`_go_on`).
         Returns the message, of `Kind.UNREADABLE` for an unknown version; None if it is to be discarded.
         """
         for dialect in self._dialects:
@@ -201,7 +202,7 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def _go_without(self, message: Inbound) -> None:
-        """If `message` shows that the peer sends no properties, uses the defaults; only in the state INTRODUCING."""
+        """Continues with the defaults if `message` shows that the peer sends no properties; only when INTRODUCING."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)
 
@@ -268,9 +269,9 @@ class Introduction:
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
         """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
-        Answers invalid properties by an error message. `message`: the message with the properties. `invalidated`: the
-        handle that the message's Send invalidated, or None. Returns False, to discard the message unread, if a handle
-        was invalidated; True otherwise.
+        The first properties are stored, and the introduction continues. Answers invalid properties by an error message.
+        `message`: the message with the properties. `invalidated`: the handle that the message's Send invalidated, or
+        None. Returns False, to discard the message unread, if a handle was invalidated; True otherwise.
         """
         if invalidated is not None:
             return False
@@ -299,8 +300,8 @@ class Introduction:
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
         """Handles the server's refusal of this client's version or properties.
 
-        Continues with a version that the server names and this client speaks, or ends the connection; always ends it
-        after the server's properties. `message`: the error. Returns True: the message is handled.
+        Begins again with a version that the server names and this client speaks; otherwise ends the connection, and
+        always once the server's properties have arrived. `message`: the error. Returns True: the message is handled.
         """
         refusal = message.refusal
         assert refusal is not None

@@ -186,7 +186,7 @@ class Outbox:
     def _must_wait(self, message: Outgoing) -> bool:
         """Returns whether another message must be sent before `message`.
 
-        That is one sent in part, or a waiting one of the same or higher precedence.
+        Such a message is sent in part, or waits with the same or a higher precedence.
         """
         if self._sequence is not None:
             return True

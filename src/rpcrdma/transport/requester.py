@@ -382,7 +382,7 @@ class Requester:
         return True
 
     def _send_again(self, call: Call, form: CallForm) -> None:
-        """Sends a refused call, which the peer has not run, with the same XID in another `form`, or fails it."""
+        """Sends a refused call again with its XID, in another `form`; reports `CallFailed` if it cannot be sent."""
         call.form = form
         if call.carried is not None:
             call.carried.end()

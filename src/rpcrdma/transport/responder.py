@@ -268,7 +268,7 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply without bulk `items` (octets of each) if no extension carried the call."""
+        """Returns the most octets of a reply to an ordinary call, besides bulk `items` of these octets; 0: no room."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)

@@ -171,9 +171,9 @@ class Session:
 
     @property
     def unfinished(self) -> int:
-        """The number of the continued message, or extension's group of messages, that has not arrived completely.
+        """A number that identifies the incomplete continued message, or extension's group of messages; 0: none.
 
-        Each of them has another number than the one before. 0: none is incomplete.
+        Each such message or group has another number than the one before.
         """
         return self.dialect.unfinished if self.between is None else -self._groups
 

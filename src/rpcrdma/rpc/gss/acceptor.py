@@ -62,7 +62,7 @@ _HANDLE_OCTETS: Final = 16
 
 
 class _Context:
-    """A context of the client at `peer`; `turns` orders its uses; `finish` sets principal, expiry and credentials."""
+    """An RPCSEC_GSS context of the client at `peer`; `turns` orders uses, `finish` sets principal and credentials."""
 
     __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "turns", "used_s", "window")
 
@@ -233,7 +233,7 @@ class ContextCreation:
     seals: ClassVar = False
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns `octets`: results are not protected, so a reply has the same octets before and after `protect`."""
+        """Returns `octets`: results are not protected; the verifier that `protect` may add is not counted."""
         return octets
 
     def octets_sealed(self, _reply: Payload) -> int:
@@ -266,10 +266,10 @@ class ContextCreation:
     def protect(self, reply: Payload) -> Payload:
         """Enters the context of `step` in the acceptor, and returns the reply to send to the client.
 
-        The acceptor keeps a finished context for calls, an unfinished one for its next token. The reply of a finished
-        context gets a verifier; others are returned unchanged. No context is entered if `step` failed, which
-        `Acceptor.on_failure` reports, or the reply is not SUCCESS. If the new context has expired already, it is
-        removed, and the result is a denial with RPCSEC_GSS_CTXPROBLEM.
+        The acceptor keeps a finished context for calls, and calls its `on_made`; it keeps an unfinished one for the
+        next token. The reply of a finished context gets a verifier; others are returned unchanged. No context is
+        entered if `step` failed, which `Acceptor.on_failure` reports, or the reply is not SUCCESS. If the new context
+        has expired already, it is removed, and the result is a denial with RPCSEC_GSS_CTXPROBLEM.
         """
         context, acceptor = self._context, self._acceptor
         if self._failure is not None:
@@ -363,7 +363,7 @@ class Acceptor:
     def in_thread_for(self, peer: str) -> InThread | None:
         """Returns a function that runs uses of contexts, those of the client at the address `peer`, in a thread.
 
-        It takes (work, done), and calls `done` with the result of `work` in the event loop. None without `in_thread`.
+        `(work, done)` calls `done` in the event loop with the result of `work`. None if `Acceptor` uses no threads.
         """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
@@ -456,7 +456,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context; over a bound, drops the oldest of its host (with IPv6: of its /64) or of all."""
+        """Keeps a context until its next token; over a bound, drops the oldest of its host (IPv6: /64) or of all."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]

@@ -131,7 +131,8 @@ def protected_reply(reply: Payload, context: GssContext, service: GssService, se
         reply: the reply, with an empty verifier; a denied reply is returned unchanged.
         context: makes the checksum of the verifier, and protects the results.
         service: the protection of the results of a SUCCESS reply; other accepted replies only get the verifier.
-        sequence: the number that the verifier covers: the call's sequence number or, for a new context, the window.
+        sequence: the number that the verifier covers: the call's sequence number or, for the reply that finishes a
+            context, the length of the window.
 
     Raises:
         GssFailure: the context has ended.

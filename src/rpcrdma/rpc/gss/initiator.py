@@ -58,7 +58,7 @@ class GssSession(NamedTuple):
     """Serializes the uses of the context. The default runs all of them at once."""
 
     def next_number(self) -> int:
-        """Returns the next unused sequence number, for one transmission, and marks it as used."""
+        """Returns the next sequence number, for one transmission, and marks it as used; does not check `exhausted`."""
         self.numbers[0] += 1
         return self.numbers[0]
 
@@ -143,7 +143,7 @@ class ProtectedCall:
         self._sealed = self._encoded(xid, procedure, None)
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Returns the encoded call: the first time after `seal` that made there, else one with a new sequence number.
+        """Returns the call that `seal` has made, once after each `seal`; otherwise one with a new sequence number.
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.

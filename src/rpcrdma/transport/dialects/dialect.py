@@ -199,8 +199,9 @@ class Dialect(Protocol):
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message.
 
-        Returns the message; None if it must be silently discarded. Every piece of a continued message but the last
-        gives a `Kind.PIECE` and is stored; the last piece gives the whole message.
+        Returns the message, of `Kind.UNREADABLE` if it is faulty and to be refused; None if it must be silently
+        discarded. Every piece of a continued message but the last gives a `Kind.PIECE` and is stored; the last piece
+        gives the whole message.
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:

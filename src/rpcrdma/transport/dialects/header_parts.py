@@ -97,7 +97,7 @@ class ErrorCode(NamedTuple):
 class ErrorCodes:
     """The table of a version's error codes, which encodes and decodes refusals.
 
-    `rows` are the `ErrorCode`s. `as_other` maps each cause without one to the cause whose code is sent instead.
+    `rows` are the `ErrorCode`s. `as_other` maps each cause without a code to the cause whose code is sent instead.
     """
 
     def __init__(self, rows: Sequence[ErrorCode], as_other: Mapping[Cause, Cause]) -> None:

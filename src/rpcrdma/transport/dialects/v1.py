@@ -118,7 +118,7 @@ class Version1:
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """Encodes the header of a call or reply (RDMA_MSG, RDMA_NOMSG), or a whole error (RDMA_ERROR).
 
-        `credit_word` is the value of the header's credit field.
+        `credit_word`: the header's credit field. An error has ERR_VERS for `Cause.VERSION`, ERR_CHUNK for other causes.
         """
         if isinstance(message, OutgoingError):
             refusal = message.refusal

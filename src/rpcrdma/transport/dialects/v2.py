@@ -232,8 +232,8 @@ class Version2:
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
-        Returns the message, of `Kind.UNREADABLE` if it is to be refused; `Kind.PIECE` for a piece of a continued
-        message, which is stored (the last piece returns the whole message); None if it must be silently discarded.
+        Returns the message, of `Kind.UNREADABLE` if it is to be refused (a faulty reply: see `_Head.refused`);
+        `Kind.PIECE` for a stored piece of a message (the last one gives the message); None to discard it silently.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
