@@ -26,9 +26,9 @@ _TURNS_MAX = 8
 class NativeSender(Sender):
     """A `Sender` whose messages the native module, written in C, frames and sends.
 
-    The module begins with the first `send` at which the connection is open, without markers, and no message is partly
-    built. From then on the attribute `native` is True, and `next_gather` returns only octets that were built before,
-    and the rest of an FPDU that TCP has taken in part.
+    The module begins with the first `send` after the connection has opened, unless there are markers or Python is in
+    the middle of a message. From then on the attribute `native` is True, and `next_gather` returns only octets that
+    were built before, and the rest of an FPDU that TCP has taken in part.
     """
 
     __slots__ = ("native",)
@@ -50,7 +50,7 @@ class NativeSender(Sender):
         return super().next_gather(max_octets) if self.out.pieces or not self.native else self.out.pieces
 
     def send(self, send: NativeSend) -> bool | None:
-        """Frames and sends all messages that may be sent now, by calls of `send`.
+        """Frames and sends all messages that may be sent now, by calls of the function `send`, and completes sent work.
 
         `send`: `Native.send` with its first argument, the connection's socket, filled in. Returns True if no message
         that may be sent is left, False if the socket takes no more, and None if the octets of `next_gather` must be

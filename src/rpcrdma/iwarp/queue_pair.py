@@ -188,7 +188,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets in the last `next_buffers`; a fault of the peer only leads to `Disconnected`."""
+        """Processes `octets` octets of the last `next_buffers`; a peer's fault ends the connection without an error."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -239,7 +239,7 @@ class IwarpQueuePair:
     def end_of_stream(self) -> None:
         """Ends the connection, as the peer has ended its side of the TCP connection, or reset it.
 
-        The event `Disconnected` reports it, unless the end was reported before; `wants_close` is then True.
+        The event `Disconnected` reports it, unless the end was reported before. Sets `wants_close` in either case.
         """
         self._take_over()
         if self._ended:
@@ -260,8 +260,8 @@ class IwarpQueuePair:
 
         The list ends with the end of a start-up frame or FPDU. It has at most `max_octets` octets, unless the first
         FPDU alone is longer. Until `bytes_sent` each call returns the same octets, unless a region was invalidated: so
-        the driver calls it before each send. A fault of this side, such as an invalidated source of an RDMA Read, ends
-        the connection; no error is raised.
+        the driver calls it before each send. After `disconnect`, the connection ends once nothing is left. A fault of
+        this side, such as an invalidated source of an RDMA Read, ends it, too; no error is raised.
         """
         sender = self._sender
         try:
@@ -276,9 +276,9 @@ class IwarpQueuePair:
     def send(self, send: NativeSend) -> bool | None:
         """Lets the native module send all messages that may be sent now; a fault of this side ends the connection.
 
-        `send`: `Native.send` with its first argument, the connection's socket, filled in. Returns True if no message
-        that may be sent is left, False if the socket takes no more, and None if the octets of `next_gather` must be
-        sent first, or the native module cannot send. Raises OSError if the TCP connection is broken.
+        `send`: `Native.send` with the connection's socket as its first argument. Returns True if no message that may be
+        sent is left, which after `disconnect` ends the connection; False if the socket takes no more; None if the
+        octets of `next_gather` must be sent first, or the native module cannot send. Raises OSError if TCP is broken.
         """
         sender = self._native_sender
         if sender is None or not self._full_operation:
@@ -298,7 +298,7 @@ class IwarpQueuePair:
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """Removes the first `octets` octets, more than 0, from the gather list of `next_gather`: TCP has taken them."""
+        """Counts the first `octets` (at least 1) of `next_gather` as sent: completes work, and moves `state` on."""
         sender = self._sender
         sender.report(octets)
         state = self.state

@@ -204,8 +204,8 @@ class Receiver:
     def _find_target(self) -> memoryview:
         """Returns the memory for the rest of the payload of `direct`, the large FPDU that has arrived in part.
 
-        The memory is shorter than the rest where a piece of a scattered receive buffer ends. If the segment breaks a
-        rule or its region has ended, the result is memory that is never read.
+        The memory is shorter than the rest where a piece of a scattered receive buffer ends. If the peer may not write
+        to the region any more, this sets `direct.fault`. With a fault, the result is memory that is never read.
         """
         direct = self.direct
         if direct.fault is None:
@@ -309,7 +309,8 @@ class Receiver:
 
         `pos`: the index of the FPDU in the scratch buffer. `available`: its octets there. `frame`: its whole length.
         Returns `available`; 0 if the FPDU is received whole into the scratch buffer instead: fewer than
-        `_DIRECT_OCTETS_MIN` octets are due, its header is incomplete, or it is untagged and no Send.
+        `_DIRECT_OCTETS_MIN` octets are due, its header is incomplete, or it is untagged and no Send. A rule that the
+        FPDU breaks is kept in `direct.fault` until its CRC has been checked, and not raised here.
         """
         if frame - available < _DIRECT_OCTETS_MIN:
             return 0

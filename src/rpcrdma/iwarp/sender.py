@@ -434,10 +434,11 @@ class Sender:
                 self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if that has not completed.
+        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate refuses; `flush` completes it with that.
 
-        `flush` completes the work with this status. No effect unless the code is an RDMAP remote protection error or a
-        DDP tagged buffer error.
+        The refused work is the RDMA Write that is quoted or, if no tagged segment is, the oldest RDMA Read. No effect
+        unless the code is an RDMAP remote protection error or a DDP tagged buffer error; nor for a Send, or a completed
+        Write.
         """
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return

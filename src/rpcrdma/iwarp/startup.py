@@ -358,7 +358,7 @@ class StartupExchange:
     def release(self) -> None:
         """Drops the memory of the start-up, `request` and `agreement` included; `peer_data` stays.
 
-        Called when the first FPDU has arrived.
+        Called at a responder when the first FPDU has arrived.
         """
         self._octets = bytearray()
         self.request = self.agreement = None

@@ -231,10 +231,10 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with the octets of all calls and the times of those that did not wait before they were sent.
+        """Returns a copy in which the calls that `note` has only recorded so far are counted as well.
 
-        At a server: before they were handled. Calls that `note` has yet to count are counted in the copy, which lacks
-        `sent_again` and the times of calls that waited. This object does not change: another thread may count in it.
+        The copy lacks `sent_again` and the times of calls that waited before they were sent or, at a server, handled.
+        This object does not change, since another thread may count in it.
         """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
@@ -430,7 +430,7 @@ def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationSt
         operations: such as `Connection.statistics.operations`.
 
     Returns:
-        One object for each procedure, with status "".
+        One object for each procedure, with status "", in the order in which the procedures first occur.
     """
     return tuple(together(each) for each in _grouped(operations, ("program", "version", "procedure")))
 

@@ -188,9 +188,13 @@ class Dispatcher:
             self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
     def renew_handlers(self) -> None:
-        """Looks up the handlers in the services again, for the next calls: methods of a service have been replaced.
+        """Takes the present methods of the services as handlers of the next calls, after methods have been replaced.
 
-        A procedure without a handler gets none, and a replaced method runs where the former one ran.
+        A new method runs where the former one ran (`Route.execution`), and its parameters are not checked. A procedure
+        whose method is gone keeps its handler.
+
+        Raises:
+            KeyError: a procedure that had no handler has a method now.
         """
         for service in self.services:
             program = service.PROGRAM
@@ -392,7 +396,7 @@ def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Ca
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
-    """Checks whether a stream did not decode because a Read chunk carries an item that must stay in the stream.
+    """Raises an error if a stream did not decode because a Read chunk carries an item that must stay in the stream.
 
     Where an item that is not DDP-eligible was taken out of the stream, decoding fails at its Position or takes the
     octets that follow for the item. A chunk whose Position is beyond the failure is not its cause.

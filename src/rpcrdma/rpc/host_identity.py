@@ -40,8 +40,8 @@ _WILDCARD: Final = "*."
 class HostIdentity:
     """The identity that a peer's host has proved by its certificate.
 
-    The names are those of the certificate's subjectAltName, unchanged. `subject` and `issuer` are for people: control
-    characters are removed, and nothing checks them.
+    The names are those of the certificate's subjectAltName, DNS names and URIs unchanged. `subject` and `issuer` are
+    for people: control characters are removed, and nothing checks them.
     """
 
     dns_names: tuple[str, ...]

@@ -67,8 +67,8 @@ class HostShares:
     def left(self, names: tuple[str, ...]) -> int:
         """Returns the further amount of the resource that a host may hold; 0 or less: none.
 
-        It is what all hosts together leave free, less the amounts that the host's address and its network hold, which
-        `names` has, as of `names_of_host`.
+        It is the part of `most` that all hosts together leave, less the amounts that the host's address and, for IPv6,
+        its network hold. `names`: the result of `names_of_host`.
         """
         left = self.most - self.used
         for name in names:

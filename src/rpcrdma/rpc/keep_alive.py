@@ -52,8 +52,8 @@ class KeepAlive:
         `idle_s` is None or 0.
 
         Args:
-            now_s: the time in seconds of any monotonic clock. If a wait for a reply has begun since the last call of
-                this method, its deadline is counted from this time.
+            now_s: the present time in seconds of any monotonic clock. A wait that has begun since the last call of this
+                method counts from this time.
         """
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s

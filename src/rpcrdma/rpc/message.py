@@ -112,7 +112,7 @@ class CallHeader(NamedTuple):
 
 
 class CallRefused(DecodeError):
-    """A call header does not decode but can be answered: `reply` is the whole encoded reply to send."""
+    """Raised for a call header that does not decode but can be answered; `reply` is the whole encoded reply to send."""
 
     reply: bytes | bytearray
 

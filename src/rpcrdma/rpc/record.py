@@ -60,7 +60,10 @@ class _Message:
         return self._length
 
     def extend(self, octets: int) -> memoryview:
-        """Returns writable memory for the next `octets` of the message and counts them in its length."""
+        """Returns writable memory for the next `octets` of the message and counts them in its length.
+
+        The memory must be filled before the next call, which may copy the message to other memory.
+        """
         start = self._length
         end = self._length = start + octets
         if end > len(self._room):
@@ -397,7 +400,10 @@ class RecordSender:
         return tickets
 
     def clear(self) -> list[Any]:
-        """Drops all messages that have not been sent whole; returns their tickets in the order of `push`."""
+        """Drops all messages that have not been sent whole; returns their tickets in the order of `push`.
+
+        The stream must end if one of them has been sent in part.
+        """
         tickets = [queued.ticket for queued in self._queue]
         self._queue.clear()
         self._pushed_octets = self.octets_sent

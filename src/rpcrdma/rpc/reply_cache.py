@@ -62,8 +62,8 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
         client: the caller's network address without port; under RPCSEC_GSS a space and the principal follow.
         xid: the XID of the call.
         procedure: the procedure.
-        stream: the decoder of the whole message, or under integrity or privacy of the unprotected arguments, after
-            decoding. The key has the length and the checksum of its octets and of items in Read chunks.
+        stream: the decoder, after decoding: of the whole message or, under RPCSEC_GSS integrity or privacy, of the
+            unwrapped arguments. The key has the length and the checksum of its octets and of items in Read chunks.
         skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
             header and the sequence number.
     """
@@ -127,7 +127,7 @@ class RefusedReplies(Generic[K]):
     """Replies that exceeded the memory that their calls offered, held until the repeated calls offer more.
 
     A reply longer than the bound is not held. Beyond the bound, the oldest reply of the client that holds most octets
-    is dropped, so that a client rarely costs another one its second try. That client is sought in the network
+    is dropped, so that one client rarely displaces the replies of another. That client is sought in the network
     (`network_of`) whose clients together hold most octets.
 
     Args:

@@ -84,7 +84,7 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns a sentence for an error: the RDMA device `device` (None: one of unknown name) was removed; the remedy."""
+    """Returns an error's text: the RDMA device named `device` (None: unknown name) was removed, and what to do then."""
     return f"{f'the RDMA device {device}' if device else 'an RDMA device'} was removed: bring it back (see rdma link)"
 
 
@@ -156,7 +156,7 @@ class Region(Protocol):
     def deregister(self) -> None:
         """Ends the registration: when this returns, the device does not touch the memory any more.
 
-        Raises OSError if the device does not end the registration.
+        No effect the second time. Raises OSError if the device does not end it; the memory is then never freed.
         """
 
 
@@ -327,7 +327,7 @@ class ConnectionIdentifier(Protocol):
         """
 
     def listen(self, backlog: int, /) -> None:
-        """Accepts requests for connections from now on, each an event CONNECT_REQUEST; at most `backlog` wait.
+        """Lets peers ask for connections from now on, each by an event CONNECT_REQUEST; at most `backlog` wait.
 
         Raises OSError if librdmacm refuses, ValueError after `close`.
         """

@@ -188,7 +188,7 @@ class DeviceProtectionDomain:
         """Registers memory for work requests of this end; returns its region and start in that. `unpin` ends the use.
 
         `data`: the memory; the registration of a `PooledMemory`, or of one that `data` is a view of, is kept for reuse.
-        `rights`: the local rights, from `Right`; 0 for data to be sent.
+        `rights`: the local rights, from `Right`; 0 for data to be sent. A kept registration always has LOCAL_WRITE.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it, it is larger than the

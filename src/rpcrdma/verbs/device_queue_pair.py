@@ -225,8 +225,8 @@ class DeviceQueuePair:
     def probe(self) -> None:
         """Queues an RDMA Write without data, if connected and no other work of the send queue is unfinished.
 
-        The peer acknowledges the Write without a check of its handle (IBA C9-88; iWARP likewise), or the device gives
-        the peer up. On an iWARP device the completion says only that TCP has taken the Write.
+        The peer acknowledges the Write without a check of its handle (IBA C9-88; iWARP likewise), which sets `heard`,
+        or the device gives the peer up. On an iWARP device `heard` says only that TCP has taken the Write.
         """
         if self.state is EndState.ESTABLISHED and not self._sends.queued:
             probe = DeviceSend(OWN, Verb.RDMA_WRITE, 0, signaled=False)
@@ -395,7 +395,7 @@ class DeviceQueuePair:
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
-        """Disconnects or rejects at the connection manager, and stops the device's queue pair.
+        """Disconnects or rejects at the connection manager, whose errors are ignored; stops the device's queue pair.
 
         `before`: the state before the end. `private_data`: octets for the peer if its request is rejected; None: none.
         """

@@ -50,8 +50,8 @@ class PostedReceive:
 class ReceiveSlab:
     """Registered memory for 32 (`_SLAB_BUFFERS`) receives of one queue pair; `posted` counts those posted.
 
-    Each receive has a head and a slot. The slots of successive receives are adjacent, and so is the data of a group of
-    messages.
+    Each receive has memory for the head of its message and other memory for the bulk data. The latter is adjacent to
+    that of the next receive, and so is the bulk data of a group of messages.
     """
 
     __slots__ = ("_buffers", "_pool", "_unused_references", "memory", "posted", "region", "view")
@@ -137,7 +137,7 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first of 32 receives in an unused slab; None if all slabs are in use and no further may be made.
+        """Returns the first of 32 receives in an unused slab; None if all slabs are in use and no more can be made.
 
         `posted`: the number of posted receives including this one, which bounds the number of slabs.
         """

@@ -28,7 +28,8 @@ _Key: TypeAlias = tuple[int, int]
 class KeptRegistration:
     """A registration of a whole buffer that is kept for reuse; `users` counts its present uses.
 
-    `memory` refers to the buffer while there are users. The registration ends when the buffer is freed.
+    `memory` refers to the buffer while there are users. When the buffer is freed, perhaps in another thread, the
+    registration ends, and `on_freed` is called with this object.
     """
 
     __slots__ = ("_reference", "key", "memory", "octets", "region", "users")

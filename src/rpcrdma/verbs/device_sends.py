@@ -96,8 +96,8 @@ class DeviceSends:
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
 
-        A Send must not be: each work request of it would be a message.
-        `next_works` gives them out to be posted.
+        A Send must fit into one work request, since each would be a message. `next_works` returns the work requests
+        that are to be posted.
 
         Args:
             send: the work.
@@ -159,10 +159,10 @@ class DeviceSends:
         return works
 
     def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
-        """Counts a completed work request of `send`; appends finished signaled work to `completions`.
+        """Counts a completed work request of `send`; with the last one, releases the memory of `send` and finishes it.
 
-        Work finishes with its last work request and after all earlier work, so the completions are in the order of
-        posting.
+        Completions of finished signaled work are appended to `completions` in the order of posting: one waits until all
+        earlier work has finished.
         """
         self.room += 1
         self._reads -= send.verb is Verb.RDMA_READ

@@ -94,7 +94,7 @@ class ProtectionDomain(Protocol):
         Raises:
             LocalProtocolError: the buffer is read-only and `access` permits writing, or no more memory can be
                 registered.
-            TypeError: the buffer has no octets, or they have gaps.
+            TypeError: `buffer` has no buffer protocol, or there are gaps between its octets.
         """
 
     def invalidate(self, region: MemoryRegion) -> None:

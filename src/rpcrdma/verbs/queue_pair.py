@@ -95,7 +95,7 @@ class Disconnected:
     Args:
         reason: the cause in words, for a log.
         by_peer: whether the peer ended it or broke the protocol.
-        protocol_error: whether the peer broke a rule, or stated (Terminate) that this side did.
+        protocol_error: whether one side broke a rule, as found here or stated by the peer (Terminate).
     """
 
     reason: str
@@ -110,7 +110,8 @@ QueuePairEvent: TypeAlias = ConnectRequested | Established | Disconnected
 class QueuePair(Protocol):
     """A reliable connected queue pair.
 
-    Posting is allowed in any state: before `Established` work waits, after `Disconnected` it completes as FLUSHED.
+    Posting is allowed in any state: before `Established` work waits, after `Disconnected` it completes as FLUSHED. If a
+    device has no room for the memory of the work, or for further receives, the connection ends; nothing is raised.
     Gather lists and their buffers must not change until the completion of the work or of later work: data may not be
     copied.
 
@@ -183,7 +184,7 @@ class QueuePair(Protocol):
         """
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        """Reads the peer's memory into `sink.view[sink_start:]`; waits for a free read slot if need be.
+        """Reads the peer's memory into `sink.view[sink_start:]`; queued until fewer Reads than agreed are outstanding.
 
         Args:
             wr: the identifier that the completion repeats.
@@ -221,7 +222,9 @@ class QueuePair(Protocol):
         """Ends the connection after all posted work, or at once if none can be sent yet; `Disconnected` follows."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now: outstanding work is flushed, `Disconnected` follows. No effect after the end.
+        """Ends the connection now: outstanding work is flushed, `Disconnected` follows.
+
+        After the end it has no effect, except that a Terminate or a rejection that is not sent yet is dropped.
 
         Args:
             reason: the cause in words, for `Disconnected`.

@@ -48,7 +48,7 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
     the argument in errors. `writable`: whether the memory is to be filled.
 
     Raises:
-        TypeError: the object has no readable octets, or they have gaps or another order. The message has the remedy.
+        TypeError: the object has no buffer protocol or refuses it, or is not C-contiguous. The message has the remedy.
         LocalProtocolError: memory that is to be filled is read-only.
     """
     try:

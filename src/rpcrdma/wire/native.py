@@ -104,7 +104,10 @@ class Native(Protocol):
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
         untagged_max: int, crc: bool, reads: int, /,
     ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
-        """Frames and sends messages until none is left, the socket is full, or an RDMA Read beyond `reads` is next.
+        """Frames and sends messages until none is left, the socket is full, or Python has to decide about the next one.
+
+        Python decides about a disconnect, and about an RDMA Read beyond `reads`. One call sends a limited number of
+        pieces of memory, so that further messages may be left.
 
         Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
         the rest). The rest is None unless the socket is full; then it is what the socket has not taken of the last

@@ -111,8 +111,8 @@ class BulkItem:
 class Payload:
     """An encoded RPC message: its reduced stream and the bulk items removed from it, in stream order.
 
-    `begun` has, for each element of the message's array that `pragma pairs` names (`Encoder.paired`), the number of
-    `items` before the element; None for a message without such an array.
+    `begun` has, for each element of the array that a `pragma pairs` of the XDR definition names (`Encoder.paired`), the
+    number of `items` before the element; None for a message without such an array.
     """
 
     __slots__ = ("begun", "items", "reduced")
@@ -328,7 +328,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string, encoded as by `string`, as `bulk` does; raises LocalProtocolError over `limit` octets."""
+        """Encodes a string as `string` does, records it as `bulk`; raises LocalProtocolError over `limit` octets."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -441,8 +441,8 @@ class PlacedInOrder:
 class Decoder(Reader):
     """Decodes XDR items from `data[start:end]`; every variable-length item has a limit.
 
-    `begun` has the Position of each element of the message's array that `pragma pairs` names (`paired`); None without
-    such an array. `removed` is the octets, padded, of the items that were taken from `placed`.
+    `begun` has the Position of each element of the array that a `pragma pairs` of the XDR definition names (`paired`);
+    None without such an array. `removed` is the octets, padded, of the items that were taken from `placed`.
 
     Args:
         data: the octets.
@@ -578,7 +578,7 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string as `bulk` returns octets, surrogates for octets not in UTF-8 (PEP 383); raises as `bulk`."""
+        """Returns a string, placed or in the stream, surrogates for octets not in UTF-8 (PEP 383); raises as `bulk`."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:

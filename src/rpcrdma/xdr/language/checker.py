@@ -42,7 +42,8 @@ def check(
         The module that the definition describes, and up to XDR_REMARKS_MAX warnings; a further one counts the rest.
 
     Raises:
-        LanguageError: the definition is wrong; has the errors in source order, limited likewise.
+        LanguageError: the definition is wrong; its `diagnostics` are the first XDR_REMARKS_MAX errors in source order,
+            and one that counts the rest.
     """
     symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)

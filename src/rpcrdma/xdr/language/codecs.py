@@ -128,7 +128,7 @@ class CodecWriter(ValueWriter):
     def _is_group(self, run: list[model.Member]) -> bool:
         """Returns whether one `struct` format (`Layout`) serves the members `run`.
 
-        It does for several fixed-size values, and for a member that is a structure with a single one.
+        It does for several fixed-size values, and for a member that is a structure of one such value.
         """
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))

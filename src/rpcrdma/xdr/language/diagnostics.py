@@ -48,7 +48,7 @@ class Diagnostic:
         """Returns the error or warning as text: severity, place, message, the source line with carets below, and hint.
 
         Args:
-            source: the text of the definition; without the line of the place in it, no source line is shown.
+            source: the text of the definition; if it has no such line, no source line is shown.
             source_name: the name of the definition's file.
         """
         place = self.place
@@ -92,7 +92,7 @@ def _shortened(text: str) -> str:
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Returns the errors and warnings `remarks` in source order, at most the first XDR_REMARKS_MAX.
 
-    If there are more, a further remark, at the place of the last one, states the number of those left out.
+    If there are more, a further remark, at the place of the last one left out, states the number of those left out.
     """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX

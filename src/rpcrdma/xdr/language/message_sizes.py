@@ -87,7 +87,7 @@ class MessageSizes:
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest size of a procedure's result without bulk items, and those of the items; 0, () for void.
+        """Returns the largest size of a procedure's result without bulk items, and of each item; 0 and () for void.
 
         Sizes that `pragma bound` limits are expressions of `args`, the arguments of the call.
         """

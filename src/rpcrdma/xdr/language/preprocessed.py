@@ -87,7 +87,7 @@ class Preprocessed:
 def read_preprocessed(output: str, file: str) -> Preprocessed:
     """Reads the output of a C preprocessor, and returns it with the file and line that each line is from.
 
-    `file` is the name of the preprocessor's input, from which the lines before the first line marker are. A line number
+    `file` is the name of the preprocessor's input, the origin of the lines before the first line marker. A line number
     in a marker counts as at most XDR_LINE_NUMBER_MAX.
     """
     lines: list[str] = []
