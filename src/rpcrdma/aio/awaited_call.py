@@ -69,7 +69,7 @@ def _is_of_the_library(module: Mapping[str, Any]) -> bool:
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """Returns `function`, wrapped: `forget_frames` shortens the traceback of each error before it is raised."""
+    """Returns a wrapper of the synchronous `function` that applies `forget_frames` to each error before raising it."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -289,7 +289,7 @@ class _Files:
         return self._context
 
     def read(self) -> Callable[[], None]:
-        """Reads the files, changed or not, into a new context, and returns a function that replaces the earlier one.
+        """Reads the files, changed or not, into a new SSL context; returns a function that puts this context to use.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.

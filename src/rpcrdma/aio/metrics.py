@@ -137,7 +137,7 @@ class MetricsEndpoint(ABC, Generic[T]):
     def collect(self) -> Iterable[Metric]:
         """Returns the present metrics, for a registry of prometheus-client; callable in any thread.
 
-        Blocks until all event loops have answered, for 5 s at most; then it returns no metrics. An exception of an
+        Blocks until all event loops have answered; returns no metrics if one has not after 5 s. An exception of an
         event loop's answer is raised.
         """
         asked = self._ask()

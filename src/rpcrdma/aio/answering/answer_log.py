@@ -57,7 +57,7 @@ class AnswerLog:
         return call.failure(error)
 
     def unfit_reply(self, call: _FailedCall, why: str) -> None:
-        """Logs a warning about a reply to `call` that cannot be sent; `why` names the setting that would permit it."""
+        """Logs a warning that the reply to `call` could not be sent; `why` has the cause and the setting to change."""
         name = _name(call)
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 

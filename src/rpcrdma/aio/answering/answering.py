@@ -55,8 +55,8 @@ class Answering:
         """Answers a call that has arrived on the connection `source`; does not wait for the call's handler.
 
         The reply is sent when the handler has ended; refusals such as PROG_UNAVAIL and GARBAGE_ARGS are sent at once.
-        An undecodable header is answered with RDMA_ERROR over RDMA, and dropped over TCP. A Read chunk with an argument
-        that must be inline is answered with RDMA_ERROR. A replay under RPCSEC_GSS is dropped. If the call's RPCSEC_GSS
+        A call with an undecodable header, or with a Read chunk for an argument that must be inline, is refused with
+        RDMA_ERROR over RDMA, and dropped over TCP. A replay under RPCSEC_GSS is dropped. If the call's RPCSEC_GSS
         context is in use, or the decryption takes long, the call is taken again later. Errors of handlers become error
         replies and are not raised.
         """

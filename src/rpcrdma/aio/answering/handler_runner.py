@@ -169,7 +169,11 @@ class HandlerRunner:
         return finished
 
     def end(self) -> None:
-        """Ends the runner for good without waiting; see `drain`. No effect when repeated."""
+        """Ends the runner for good without waiting: cancels the handlers that run as tasks, and drops queued calls.
+
+        Handlers in threads run on, but their results are dropped. Later calls are answered with SYSTEM_ERR. No effect
+        when repeated.
+        """
         if self._drained:
             return  # a second cancellation would interrupt handlers that clean up
         self._drained = True

@@ -54,7 +54,7 @@ class CallMemory:
             self._cover()
 
     def expect(self, octets: int) -> None:
-        """Sets the announced octets of the record being received, 0 if none; sets `short` by whether they lack room."""
+        """Sets the announced octets of the record being received (0: none); sets or clears `short` (stop reading)."""
         self.expected = octets
         if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()

@@ -64,7 +64,7 @@ class Turns(Generic[S]):
         self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
-        """Returns the client with this network address, and counts one more connection for it until `part`."""
+        """Returns the client with this address, new if unknown; counts one more connection for it until `part`."""
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address)

@@ -412,7 +412,7 @@ class WorkerPool(Generic[T, R]):
             self._deliver(turn.call, result)
 
     def _work(self, bell: _Bell) -> None:
-        """Runs a thread of the pool: executes calls, and sleeps between them; `bell` wakes the event loop."""
+        """Executes calls as a thread of the pool, and sleeps between them, until `shutdown`; `bell` wakes the loop."""
         worker = Worker()
         while True:
             while self._long and self._take(self._long, worker):

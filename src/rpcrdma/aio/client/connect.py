@@ -126,8 +126,8 @@ class ConnectOptions:
     """The silence in seconds after which a NULL call checks whether the server still answers; None or 0, and without
     `reconnect`: never. Linux servers close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
-    """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
-    that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
+    """Services of this client that the server may call on the connection (RFC 8167), once a call of the client has
+    announced that; the server's handlers call by `CallContext.client`. Without services such calls are dropped."""
     services_in_clear: bool = False
     """Under Kerberos: whether `services` answer calls of the server although RPCSEC_GSS does not protect these. The
     server gets AUTH_TOOWEAK otherwise, except in TLS, which protects them."""

@@ -231,7 +231,7 @@ class Connection:
     def _silent(self, silent_s: float) -> str:
         """Returns the text of the warning that calls have waited for `silent_s` seconds without any answer.
 
-        At least one call waits.
+        Called only while at least one call waits.
         """
         call: Call
         call, *others = filter(None, self._keeper.xids.taken.values())
@@ -292,7 +292,7 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Whether the transport connection has ended and is not restored yet."""
+        """Whether the transport connection has ended and is not restored yet; also true after `close`."""
         return self._present.closed
 
     @property
@@ -318,7 +318,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection for good, and waits for that; no effect when repeated.
+        """Ends the connection for good, and waits until it has ended; no effect when repeated.
 
         Calls in progress fail with `TransportClosed`. Handlers of `ConnectOptions.services` that run as tasks are
         cancelled.

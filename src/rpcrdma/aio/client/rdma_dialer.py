@@ -32,7 +32,7 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """Returns a new connection over `link`, a path to the server, which is not established yet.
+        """Returns a new connection, not established yet, over `link`, a path to the server.
 
         `version` is "auto", "1" or "2". `on_version_refused` is called when the server refuses a call because of the
         version, and the connection then ends; None: the call alone fails.

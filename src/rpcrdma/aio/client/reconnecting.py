@@ -92,12 +92,11 @@ class ReconnectPolicy:
     reconnect: bool = True
     """Whether a lost connection is made again; if not, calls fail with it."""
     initial_s: float = 0.1
-    """The longest pause before the first attempt: a restarting server is back soon, a loose cable is not felt."""
+    """The longest pause before the first attempt, short so that a brief fault is hardly noticed."""
     max_s: float = 30.0
     """The longest pause before any attempt: half the default deadline of calls, so that each call sees another attempt.
-    A connection that no call waits for is made again within that time, at a random moment: idle clients of a server
-    that restarts leave it to the others, and those of a server with too few places do not displace each other in
-    turn."""
+    A connection that no call waits for is made again at a random moment within that time: so idle clients do not burden
+    a server that restarts, and do not displace each other's connections in turn at a server with too few places."""
     for_s: float | None = None
     """Seconds of attempts before waiting calls fail; the next call starts them anew. None: no limit."""
     retransmissions: int | None = None
@@ -233,7 +232,8 @@ class ConnectionKeeper:
         """Waits until `reconnects` is more than `count`; a lost connection is made again even if no call waits for it.
 
         Raises:
-            TransportClosed: the policy forbids or limits reconnecting, or `close` was called.
+            TransportClosed: a lost connection is not made again, because the policy forbids it or its limits are
+                reached; or `close` was called.
         """
         while self.reconnects <= count:
             if self.closed:
@@ -305,7 +305,7 @@ class ConnectionKeeper:
         self._lost.set()
 
     def _note(self, error: TransportClosed) -> None:
-        """Counts a connection that has ended by `error`, and stores the message of `error` for later errors."""
+        """Counts the loss of a connection by `error`, and a breach of the protocol if it is one; stores its message."""
         self._settle()
         self._trouble = error.message
         self._losses += 1
@@ -378,7 +378,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive) -> None:
-        """Makes NULL calls on `connection` as `keep_alive` asks, until it has ended or `lost` records its loss."""
+        """Waits until `connection` has ended or is known as lost; makes the NULL calls that `keep_alive` asks for."""
         ended = self._leaving[connection]
         lost = asyncio.ensure_future(self._lost.wait())
         try:
@@ -471,10 +471,10 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Makes the first NULL call on a new connection and waits for its end; returns whether the connection is open.
+        """Makes a NULL call on a new connection, if the program is known; returns whether the connection is open then.
 
-        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3): that of a NULL
-        call is there soon. `keep_alive`, the detector of silence, ends a connection without a reply.
+        Waits for the reply: the first one on an RDMA connection states how many calls may be sent (RFC 8166 section
+        3.3.3). `keep_alive`, the detector of silence, ends a connection without a reply.
         """
         try:
             if self.addressed is not None:

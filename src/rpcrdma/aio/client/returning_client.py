@@ -27,10 +27,10 @@ _BREACHES_MAX = 3
 class ReturningClient:
     """Calls one client over its successive connections; implements `rpcrdma.rpc.Caller`.
 
-    The service has a procedure by which a client states that it takes calls. At the first call of it by a client, the
-    handler makes one object; at each further call, it passes `CallContext.client` to `came_back`. The service itself
-    tells its clients apart. That procedure belongs in `Service.IDEMPOTENT`: its repeat arrives on a new connection and
-    must reach the handler.
+    The service has a procedure by which a client states that it takes calls. At a client's first call of the procedure,
+    its handler makes a `ReturningClient`; at each further call, it passes `CallContext.client` to `came_back`. The
+    service itself tells its clients apart. That procedure belongs in `Service.IDEMPOTENT`: its repeat arrives on a new
+    connection and must reach the handler.
 
     A call that was lost with its connection is sent again with the same XID, which a client of this library recognises,
     so that it runs the call once. The same holds for a call that waits for a reply when the client returns on another

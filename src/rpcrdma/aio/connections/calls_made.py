@@ -100,7 +100,7 @@ def status_of(error: BaseException) -> str:
 def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None = None) -> CallObserver | None:
     """Returns a function that counts an ended call in `statistics` and passes it to `on_call`.
 
-    Either may be None; the function then does the other alone. Returns None if both are None.
+    If one of them is None, the function only does the work for the other one. Returns None if both are None.
     """
     if statistics is None or on_call is None:
         return on_call if statistics is None else statistics.count

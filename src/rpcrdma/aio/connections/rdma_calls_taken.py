@@ -97,8 +97,8 @@ class RdmaCallsTaken:
     def answer_deferred(self) -> bool:
         """Answers deferred calls until `may_answer` is false, or CONNECTION_TURN_S s after the first call of this turn.
 
-        Returns whether at least one call was answered or begun. If that time is over already, none is: the calls wait
-        for the connection's next run in the event loop, at whose end their replies are sent together.
+        Returns whether at least one call was answered or begun. If that time is over already, returns False: the calls
+        wait for the connection's next run in the event loop, at whose end their replies are sent together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -132,8 +132,9 @@ class RdmaCallsTaken:
     def reply(self, call: ServerCall, reply: Payload) -> None:
         """Implements `CallSource.reply`: sends `reply` in a Send, with RDMA Writes of the items that chunks take.
 
-        After the end of the connection the call is dropped instead. The call's buffers are released at once if the
-        transport does not use them, else by `on_sent`. Errors of the transport are passed to `on_fault`, not raised.
+        After the end of the connection the call is dropped instead. If the reply does not fit the call's chunks, the
+        client gets an error, and a warning is logged. The call's buffers are released at once if the transport does not
+        use them, else by `on_sent`. Errors of the transport are passed to `on_fault`, not raised.
         """
         if self._ended:
             self.drop(call)
@@ -191,7 +192,7 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply and releases its memory; where credits count calls, the client loses one."""
+        """Ends `call` without a reply and releases its memory; in version 1 the client loses a credit by that."""
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

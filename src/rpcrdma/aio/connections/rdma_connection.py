@@ -285,9 +285,9 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the procedure's bound for the result and the bulk items of `call`, reduced to this side's limits.
+        """Returns the octets that this side offers for result and bulk items of `call`: the procedure's bound, limited.
 
-        `reply_octets_max` limits each but the item for `into`; without chunks the result has the items and fits inline.
+        Each is at most `TransportConfig.reply_octets_max`, except `call.into`; without chunks all together fit inline.
         """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
@@ -355,7 +355,7 @@ class RdmaConnection(CallsMade):
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Logs an exception of this side's own code and ends the connection; raises `error` if it is not the first."""
+        """Logs `error`, a fault of this side's code, and ends the connection; only raises it after an earlier fault."""
         if self._broken:
             raise error
         self._broken = True

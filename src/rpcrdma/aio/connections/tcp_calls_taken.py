@@ -40,10 +40,10 @@ class _Connection(ReverseCaller, Protocol):
 class TcpCallsTaken:
     """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
-    A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them.
-    A client without `answering` drops and counts calls. A server at its bounds (see `on_call`) stops reading; but while
-    it has unanswered calls of its own (`pending`), it reads on and holds the client's calls: it keeps their records and
-    begins them later.
+    A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them;
+    it ends the connection if the server leaves too many octets of answers unread. A client without `answering` drops
+    and counts calls. A server at its bounds (see `on_call`) stops reading; but while it has unanswered calls of its own
+    (`pending`), it reads on and holds the client's calls: it keeps their records and begins them later.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -204,9 +204,9 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether a server at its bounds (see `on_call`) reads on and holds calls; if not, it stops reading.
+        """Returns whether a server at its bounds (see `on_call`) may read on and hold calls; changes nothing.
 
-        It reads on if calls of its own are unanswered and fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets are held.
+        It may if calls of its own are unanswered and fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets are held.
         """
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 

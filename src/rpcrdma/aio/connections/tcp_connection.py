@@ -319,7 +319,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Removes an ended call of this side, and sends calls that waited because `in_flight_max` were in flight."""
+        """Removes an ended call of this side; sends calls that `in_flight_max` held up; a server begins held calls."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -383,7 +383,7 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Ends the sending direction at once, without unsent octets; the connection ends when the peer closes it."""
+        """Ends the sending direction at once and drops unsent octets; the connection ends when the peer closes it."""
         self._finishing = True
         self._stream.finish()
 
@@ -414,7 +414,7 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Sets whether later calls in the clear are answered ("none") or refused ("tls", "mtls"), if this has `tls`."""
+        """Sets whether later calls in the clear are answered ("none") or refused; no effect on an end without `tls`."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 

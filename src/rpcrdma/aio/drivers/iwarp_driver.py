@@ -221,6 +221,8 @@ class IwarpDriver:
 
         An error of the socket, or of this side's own code (which is logged), is not raised: it ends the connection. The
         event loop calls `on_turn` afterwards, in which the owner takes the end from the queue pair.
+
+        If the queue pair wants the connection to end (`wants_close`), its sending direction is shut down.
         """
         queue_pair = self.queue_pair
         if self._closed:

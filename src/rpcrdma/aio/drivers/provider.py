@@ -173,7 +173,7 @@ class Link(Protocol):
         """
 
     def refuse(self) -> None:
-        """Refuses the peer without a message, and releases the link; called instead of `open`."""
+        """Releases the link, and refuses the peer if that has asked for the connection; called instead of `open`."""
 
 
 class LinkListener(Protocol):

@@ -192,7 +192,7 @@ async def begin_tls(
         addressed: the number and the version of the RPC program that the probe names.
 
     Raises:
-        HostAuthenticationFailed: the server offers no TLS, or one of the two does not accept the other.
+        HostAuthenticationFailed: the server offers no TLS, or either host refuses the other.
         ConnectFailed: the connection has failed, or the server has closed it.
     """
     try:
@@ -215,7 +215,7 @@ async def _session(
 ) -> TlsSocket:
     """Does the work of `begin_tls`, but leaves `sock` open, and raises OSError if the connection has failed.
 
-    `context` is an SSL context, not a function. The other arguments, and HostAuthenticationFailed, are as there.
+    `context` is an SSL context, not a function. Other arguments, and HostAuthenticationFailed, are as in `begin_tls`.
     """
     loop = asyncio.get_running_loop()
     xid = random_bits(32)

@@ -52,7 +52,7 @@ class SocketInUse(OSError):
 
 
 def unfit_name(path: Path) -> str:
-    """Returns a clause on why the last part of `path` is no name for a socket, being empty or too long; "" if it is."""
+    """Returns a clause on why the last part of `path` is unfit as a socket's name (empty, too long); "" if fit."""
     octets = len(os.fsencode(path.name))
     if not octets:
         return "there is no name of a socket at its end"
@@ -142,7 +142,7 @@ class AdminSocket:
         await asyncio.to_thread(self._remove)
 
     def _remove(self) -> None:
-        """Removes the socket unless the name is another server's, or there is none; may block."""
+        """Removes the socket, unless its path leads to another server's by now; ignores errors; may block."""
         with contextlib.suppress(OSError), reachable_path(self._path) as (directory, _):
             if _identity(directory, self._path.name) == self._identity:
                 os.unlink(self._path.name, dir_fd=directory)

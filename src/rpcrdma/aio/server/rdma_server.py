@@ -61,8 +61,8 @@ class RdmaServerConfig:
     `RPC_CONNECTIONS_MAX`."""
     connections_per_host: int | None = None
     """Established connections of one address at most. At the limit a newcomer displaces the connection of its host
-    that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`, but at
-    least 16, as far as an eighth is left to others."""
+    that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`;
+    or 16 if that is more, but then at most seven eighths of `connections_max`."""
     idle_s: float | None = RDMA_IDLE_S
     """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None: never.
 

@@ -410,8 +410,8 @@ class Server:
         """Stops listening, takes no further calls, waits for running calls to be answered, and ends every connection.
 
         Args:
-            drain_s: the longest wait for running calls, in seconds; calls that run longer are not answered. None takes
-                `ServeOptions.drain_s`.
+            drain_s: the longest wait for running calls, in seconds; calls that run longer are not answered, and those
+                that run as tasks are cancelled. None takes `ServeOptions.drain_s`.
         """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s

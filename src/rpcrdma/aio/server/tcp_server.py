@@ -325,12 +325,12 @@ class TcpServer:
         )
 
     def relieve(self) -> None:
-        """Aborts the connections whose clients leave replies unread for 10 s; called while calls wait for memory."""
+        """Aborts, and logs, the connections whose clients leave replies unread for 10 s; called if memory is short."""
         for connection in [connection for connection in self.connections if connection.calls_taken.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Aborts the connections whose clients take over 10 s to send a call; called while calls wait for memory."""
+        """Aborts, and logs, the connections whose clients take over 10 s to send a call; called if memory is short."""
         for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 
@@ -352,7 +352,7 @@ class TcpServer:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
-        """Waits until no connection is busy (after `finish`: none is left), but for `deadline_s` seconds at most."""
+        """Waits at most `deadline_s` seconds until no connection is busy, or after `finish`, until all have ended."""
         assert self._quiet is not None
         try:
             async with asyncio.timeout(deadline_s):
