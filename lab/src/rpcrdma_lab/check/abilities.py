@@ -51,8 +51,9 @@ class Abilities:
         """Adds to `given` and `met` a server's protocol versions, and the abilities that its answers announce.
 
         `versions` has the outcomes of the trial conversations by protocol version, "1" or "2", as `spoken_versions`
-        returns them. `met` gets the versions and, of each, the supported parts of the round-trip extension, such as
-        "2.requests", which checks need; `given` gets sizes, such as "2.send_octets".
+        returns them. `met` gets the versions, "markers" if the server demands MPA markers, and the supported parts of
+        each version's round-trip extension, such as "2.requests"; `given` gets sizes, such as "2.send_octets", and the
+        credits granted at the start, "2.granted".
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):

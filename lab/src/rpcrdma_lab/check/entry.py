@@ -24,9 +24,10 @@ class Check:
     """A check: a scripted conversation, and the identifiers of the statements in the ledger that it tests.
 
     A wrong answer breaks the first statement, unless the pattern or the step names another. `needs` are conditions
-    without which the check is not run: "file", "write", "nfs", "risky" for a check that is known to stop a server, and
-    the abilities of `rpcrdma_lab.check.abilities`. The protocol version of the conversation is a further condition,
-    which `needs` does not contain.
+    without which the check is not run: "file", "write", "nfs", "crc", "program" (a server program behind the scripted
+    server), "risky" for a check that is known to stop a server or client, and the abilities of
+    `rpcrdma_lab.check.abilities`. The protocol version of the conversation is a further condition, which `needs` does
+    not contain.
     """
 
     id: str

@@ -87,7 +87,7 @@ async def prepared_export(
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
     """Returns whether a file differs in size or time of change from `before`, or is gone; connects to the export anew.
 
-    Returns False if the server does not answer. `opening` returns a context manager that connects to the export.
+    Returns False if the connection or a call fails. `opening` returns a context manager that connects to the export.
     """
     try:
         async with opening() as filesystem:

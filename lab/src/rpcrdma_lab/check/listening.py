@@ -110,9 +110,9 @@ class ClientTrial:
         """Starts a task that runs one check on a new connection of a client, and then closes the connection.
 
         `make_peer` makes this end of the connection; its arguments are the log and the values by name that the peer
-        uses. If the start-up fails, the check waits for a later connection. A connection beyond `CHECK_CONNECTIONS_MAX`
-        at once is closed. Must be called while an event loop runs. After a malformed check, `done` is set and `results`
-        raises the error.
+        uses. A check waits for a later connection if the start-up fails or, up to twice, if the client does not do what
+        the check needs. A connection beyond `CHECK_CONNECTIONS_MAX` at once is closed. Must be called while an event
+        loop runs. After a malformed check, `done` is set and `results` raises the error.
         """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)

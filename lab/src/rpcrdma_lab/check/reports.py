@@ -186,7 +186,8 @@ def as_junit(url: str, results: Sequence[Result]) -> str:
     """Returns the results as JUnit XML.
 
     A violation of a MUST, or harm to other connections, is a failure. A check that was not run or is inconclusive is
-    skipped. `url` is the name of the tested server or client.
+    skipped. Other checks pass, with the cause, such as an ignored SHOULD, as output. `url` is the name of the tested
+    server or client.
     """
     counts = judged(results)
     failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]

@@ -377,8 +377,9 @@ async def _run_beside(
 ) -> tuple[Result, str | None]:
     """Runs a check beside the witness's connection, and returns its result and the fate of that connection.
 
-    The fate is "" if calls are still answered, else a description; None if it is unknown. `given` has values for the
-    conversation by name, and `fresh_files` handles of empty files, if the check needs them.
+    The fate is "" if calls are still answered, else a description; None if it is unknown. A check that gets no
+    connection is INCONCLUSIVE, with `refused` set. `given` has values for the conversation by name, and `fresh_files`
+    handles of empty files, if the check needs them.
 
     Raises:
         LocalProtocolError: the conversation of the check is malformed.

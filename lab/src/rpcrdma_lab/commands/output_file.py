@@ -14,7 +14,7 @@ __all__ = ["empty", "opened_before_work"]
 
 @contextmanager
 def opened_before_work(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file to write the result of work inside the `with` block; a file that is new is removed if this fails.
+    """Opens a file to write the result of work inside the `with` block; a new file is removed if the block raises.
 
     A file that cannot be opened raises OSError before the work begins. An existing file keeps its content until `empty`
     removes it. A named pipe stays open during the work, so that its reader waits for the result.
@@ -30,6 +30,6 @@ def opened_before_work(path: Path) -> Iterator[BinaryIO]:
 
 
 def empty(file: BinaryIO) -> None:
-    """Removes what an open file has, for the result; a pipe or device has nothing to remove. Raises OSError."""
+    """Cuts an open file to 0 octets before a result is written; a pipe or device stays as it is. Raises OSError."""
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.truncate(0)

@@ -35,7 +35,8 @@ class ExchangePage(NamedTuple):
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
     """Returns an HTML page about exchanges, each the messages of one RPC call; `source` names the capture in its title.
 
-    Exchanges beyond the limits `EXPLAINED_PAGE_MESSAGES_MAX` and `EXPLAINED_PAGE_FILE_OCTETS_MAX` are left out.
+    Each exchange with which the page would exceed `EXPLAINED_PAGE_MESSAGES_MAX` or `EXPLAINED_PAGE_FILE_OCTETS_MAX` is
+    left out; shorter ones after it may still be shown.
     """
     sections: list[str] = []
     panels: list[str] = []

@@ -183,10 +183,10 @@ class RoceConnections:
     ) -> Iterator[RoceMessage]:
         """Assigns the further packets of a direction to `known`, a connection and the end (0 or 1) that sends them.
 
-        A direction is (receiver's address, receiver's queue pair, sender's address). The connection to which its
-        packets belonged before is forgotten, even if those packets still wait. So is, above
-        `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest. Yields the messages left
-        of these; `time_s` is the time of those that have none of their own.
+        A direction is (receiver's address, receiver's queue pair, sender's address). Forgets the direction's
+        earlier connection (packets that still wait form one) and, above `limits.CAPTURE_CONNECTIONS_MAX` connections,
+        the one whose last packet is the oldest. Yields the messages left of forgotten connections; `time_s` is the time
+        of messages that have none of their own.
         """
         if direction in self._waiting:
             yield from self._begin_alone(direction, time_s)
@@ -219,7 +219,7 @@ class RoceConnections:
             yield from self._begin_alone(next(iter(self._waiting)), time_s)
 
     def _answered(self, response: RocePacket) -> _Direction | None:
-        """Returns the direction whose packets include a request for this response; None unless there is exactly one.
+        """Returns the direction whose waiting packets have the request for `response`; None unless exactly one has.
 
         A direction is (receiver's address, receiver's queue pair, sender's address).
         """

@@ -260,7 +260,11 @@ class Walk:
         field.shown = field.shown or "none"
 
     def _inside(self, field: Field, element: model.Type) -> None:
-        """Decodes the content, of type `element`, of an optional item; moves its fields, faults and text to `field`."""
+        """Decodes the content, of type `element`, of an optional item; moves its fields, faults and text to `field`.
+
+        Raises:
+            _FaultFound: as `_value` does, after what was decoded has been moved.
+        """
         inner: _Path = []
         try:
             self._value(element, field.name, Note(field.meaning, field.section), inner)

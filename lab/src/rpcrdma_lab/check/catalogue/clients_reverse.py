@@ -40,8 +40,8 @@ class _Client(ABC):
     """Makes patterns, steps and checks for reverse calls (RFC 8167) to clients of one protocol version.
 
     `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
-    the header fields of its replies to reverse calls. The attribute `others` has patterns of calls with another XID
-    than the first one.
+    the header fields of its replies to reverse calls. The attribute `others` has patterns of calls whose XID differs
+    from that of the call named "call".
     """
 
     def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
@@ -107,7 +107,7 @@ class _Client(ABC):
         """
 
     def after(self, *answers: Mapping[str, Any]) -> Step:
-        """Returns the step that awaits a further call, the end, or a match of `answers` by a client that is slow."""
+        """Returns the step that expects a call of `others`, the connection's end, or a late match of `answers`."""
         return hear(*answers, *self.others, {**_ENDED, "last": False})
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:

@@ -276,7 +276,7 @@ class _Checks:
         ]  # fmt: skip
 
     def faults(self) -> list[Check]:
-        """Returns the checks of wrong responses: the client sends a Report Error, but none if they do not decode."""
+        """Returns the checks of wrong responses: a Report Error follows each that decodes and answers a call."""
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)

@@ -110,7 +110,7 @@ class Version2Client:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The pattern of the client's RDMA2_CONNPROP, of at most 1024 octets, the smallest receives of servers."""
+        """The pattern of the client's RDMA2_CONNPROP, of at most 1024 octets, the bound of a first message."""
         told = {"version": 2, "type": CONNPROP}
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 

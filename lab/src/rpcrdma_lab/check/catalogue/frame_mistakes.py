@@ -76,7 +76,7 @@ def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
 
 
 def _into_sink(opcode: str, payload: Any, at: int = 0, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA message to the sink of the server's RDMA Read Request, from octet `at` of it on.
+    """Returns the fields of an RDMA message that begins at octet `at` of the sink of the server's RDMA Read Request.
 
     An earlier step has named this request "read". `opcode` is "write" or "read_response", `payload` the octets of the
     message (docs/send.md), and `ddp` has DDP fields of segments.

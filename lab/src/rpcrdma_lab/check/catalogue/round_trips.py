@@ -93,8 +93,9 @@ class _Checks:
         """Returns a check whose `steps` follow the messages with the transport properties of both sides.
 
         `name` is the check's identifier after "v2.rtr." and `title` its expected behaviour as text; `statements` and
-        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
-        `conversation` has further keys of the conversation (docs/send.md).
+        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces. Each
+        check has the condition "2.requests" (the server takes Transmit Requests), too. `conversation` has further keys
+        of the conversation (docs/send.md).
         """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
@@ -112,7 +113,7 @@ class _Checks:
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Returns the checks of requests with wrong headers, or with a wrong sequence of transmissions."""
+        """Returns the checks of requests and reports with wrong headers, or with a wrong sequence of transmissions."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome

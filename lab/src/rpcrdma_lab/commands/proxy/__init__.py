@@ -97,7 +97,8 @@ class _Teller:
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
         """Prints the faults, `decision.words`, that the proxy makes in one message; `Relay` calls this method.
 
-        `side` has sent the message. `connection` is the number of the connection, and `at_s` its age in seconds.
+        `side` has sent the message. `connection` is the number of the connection, and `at_s` its age in seconds. The
+        rules of these faults are left out of `unmet` from now on.
         """
         for name in decision.rules:
             self._unmet.pop(name, None)

@@ -38,8 +38,8 @@ class Books:
 class BankBranch(bank.BANK_V1_Service):
     """The bank service of one simulated server, from one start of the server to the next.
 
-    Its handlers record their runs in `history`. It calls customers that have joined in the reverse direction when they
-    get money, and records these calls, too.
+    Its handlers record their runs in `history`. When a customer that has joined gets money, the service
+    calls that customer in the reverse direction, and records this call, too.
 
     Args:
         server: the number of the server.

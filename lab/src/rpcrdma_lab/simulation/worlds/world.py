@@ -244,7 +244,7 @@ def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
 
     The world runs in virtual time, in an event loop of its own; no other event loop may be running. Clients make their
     planned calls while faults happen, and some last calls afterwards. A world that cannot go on, or whose clients take
-    more than 1800 virtual seconds for either, has a violation of "progress" in its result.
+    more than 1800 virtual seconds for the planned or for the last calls, has a violation of "progress" in its result.
 
     Args:
         plan: the plan of the world.

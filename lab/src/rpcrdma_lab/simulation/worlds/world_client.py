@@ -81,7 +81,8 @@ class WorldClient:
     async def run(self) -> None:
         """Connects to the server, repeating until that succeeds, and makes all calls of the plan.
 
-        Calls that fail raise nothing: the history has their errors. Wrong results are violations.
+        Calls that fail raise nothing: the history has their errors. Wrong results are violations. Also starts the task
+        of `_join_always`, which `finish` cancels.
         """
         plan = self._plan
         options = ConnectOptions(

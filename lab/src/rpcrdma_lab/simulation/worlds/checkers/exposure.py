@@ -151,7 +151,7 @@ class ExposureWatcher:
         """Checks, after `domain` has registered `region`, that the domain keeps to `regions_max` and `octets_max`.
 
         Also checks that `region` neither begins nor ends with the guard octets of a `GuardedBuffer`. Reports
-        violations.
+        violations, and adds the object that has the region's memory to `owners`.
         """
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
