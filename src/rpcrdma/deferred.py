@@ -14,7 +14,7 @@ def deferred(module: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[
     """Returns (`__getattr__`, `__dir__`) for a public module (PEP 562) that imports names at their first use.
 
     `__getattr__` imports a name and sets it in the public module, so that it runs once for each name. It raises
-    AttributeError for a name that is not in `homes`.
+    AttributeError for a name that is not in `homes`. `__dir__` lists the names in `homes`, too.
 
     Args:
         module: The name of the public module.

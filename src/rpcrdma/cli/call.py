@@ -113,13 +113,13 @@ def _save(text: str) -> tuple[str, Path]:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma call`: makes one RPC by its interface definition, and prints its result; returns the exit status.
 
-    Errors in the text of the definition are printed, not raised.
+    If the definition cannot be read, or has errors, these are printed, and the result is `ExitStatus.FAILED`.
 
     Raises:
         LocalProtocolError: definition and arguments are both to come from standard input; the definition has no such
             procedure; or the arguments or paths of --save do not fit the procedure.
         RpcRdmaError: the connection or the call failed.
-        OSError: a file cannot be read or written.
+        OSError: a file that the arguments name ("@FILE") cannot be read, or a file of --save cannot be written.
     """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -261,7 +261,7 @@ class _Call:
 
         Raises:
             ConnectFailed: the port mapper does not answer or does not know the program, or `options` ask for TLS, which
-                the port mapper lacks.
+                the port mapper lacks, without `mount_in_clear`.
             RpcRdmaError: the port mapper's answer is an error.
         """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415

@@ -41,8 +41,8 @@ OF_LAB: Final = frozenset({"check", "decode", "explain", "proxy", "roundtrips", 
 def added_commands() -> dict[str, tuple[str, str]]:
     """Returns the commands that installed distributions add by entry points of the group `rpcrdma.commands`.
 
-    Each entry point is a table of commands. One that cannot be loaded is left out, with a warning on standard error; of
-    equal words the first one counts.
+    Each entry point is a table of commands in the form of the result. One that cannot be loaded is left out, with a
+    warning on standard error; of equal words the first one counts.
 
     Returns:
         A pair (module, summary) for each command, by its word on the command line. Words of this package's own commands

@@ -59,10 +59,10 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
 
 @contextlib.contextmanager
 def naming_partial_files(args: argparse.Namespace) -> Iterator[None]:
-    """With --resume in `args`, adds a note to an interruption of the context, such as a CancelledError.
+    """With --resume in `args`, adds a note to a CancelledError or KeyboardInterrupt that leaves the `with` block.
 
-    The note says that partial copies stay, and how to continue them. Every exception propagates; errors, which derive
-    from `Exception`, get no note.
+    The note says that partial copies stay, and how to continue them. Every exception propagates; exceptions that derive
+    from `Exception` get no note.
     """
     try:
         yield

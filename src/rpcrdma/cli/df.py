@@ -35,8 +35,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
 
-    An OSError about one URL (no such path, no access) is printed, and the next URL follows. Raises RpcRdmaError if a
-    connection fails, which ends the command.
+    A URL above exports stands for all of these. An OSError about one URL (no such path, no access) is printed, and the
+    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command.
     """
     failures = Failures()
     rows = []

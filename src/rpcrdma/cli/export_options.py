@@ -104,7 +104,7 @@ class ExportedRule:
     origins: Mapping[str, str] = field(compare=False)
     """The place of the rule or export under "", that of each setting by attribute: FILE:LINE, or its other origin."""
     mistaken: frozenset[str] = field(default=frozenset(), compare=False)
-    """The attributes whose values in a file are mistakes: others are in their place."""
+    """The attributes with mistaken values in a file; they have defaults instead, in a rule the export's values."""
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:

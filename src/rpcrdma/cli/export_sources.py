@@ -89,6 +89,7 @@ class ExportSources:
         Raises:
             OSError: the directory cannot be served, or the store has no directory at the URL.
             TimeoutError: there is no answer yet.
+            KeyError: `look` was never called for the export.
         """
         source = _source_of(export)
         with self._changed:

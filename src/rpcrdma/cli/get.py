@@ -42,6 +42,7 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to the local path `args.dest`.
 
+    A source that is no URL, and a URL as destination, are errors (USAGE), which are printed before anything is copied.
     Failures of files and trees are reported, and the others follow. Returns the exit status; raises RpcRdmaError if a
     connection fails.
     """

@@ -135,7 +135,7 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
 def network_of(host: str) -> Network | None:
     """Returns the network that the text of an address or a network has; None if `host` is neither, but a name.
 
-    A network ends with the length of its prefix or its mask; a mask of the host's bits, such as 0.0.0.255, is refused.
+    A network ends with the length of its prefix or its mask; None also for a mask of the host's bits (0.0.0.255).
     """
     try:
         network = ipaddress.ip_network(host, strict=False)

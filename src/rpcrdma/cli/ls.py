@@ -282,7 +282,8 @@ def _below(exports: Sequence[str], path: str) -> dict[str, list[str]]:
 async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: dict[str, list[str]]) -> None:
     """Prints the names in `below` (see `_below`) as directories.
 
-    `url` is the URL of the directory that has the names; it is in no export.
+    `url` is the URL of the directory that has the names; it is in no export. With -l or --json each export is mounted,
+    to read its attributes; an OSError leaves them out.
     """
     args = listing.args
     listing.head(url.path or "/")

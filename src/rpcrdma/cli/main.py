@@ -221,7 +221,7 @@ def _configure_logging(args: argparse.Namespace) -> None:
     with_time = "%(asctime)s " if args.command == "serve" else ""
 
     class InOptions(logging.Formatter):
-        """Formats records with options in place of the library's parameters; for the journal, adds their priority."""
+        """Formats records; parameters of the library become options (--tls-key); for the journal, adds the priority."""
 
         def format(self, record: logging.LogRecord) -> str:
             text = console.in_options(super().format(record))

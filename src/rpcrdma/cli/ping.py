@@ -75,8 +75,8 @@ class _Outcome:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma ping`: measures NULL calls to `args.url`; prints their times and the connection's parameters.
 
-    Returns the exit status, FAILED if no call was answered. When it is cancelled, it prints the results until then, if
-    any, and returns.
+    Returns the exit status, FAILED if no call was answered. Cancelled after an answer, it prints the results until then
+    and returns; cancelled before, it raises CancelledError.
 
     Raises:
         RpcRdmaError: the server cannot be reached, or does not have the program.

@@ -39,8 +39,9 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma put`: copies the local files and trees `args.source` to the URL `args.dest`.
 
-    Failures of files and trees are reported, and the others follow. Returns the exit status; raises RpcRdmaError if a
-    connection fails.
+    A source that is a URL, and a destination that is none, are errors (USAGE), which are printed before anything is
+    copied. Failures of files and trees are reported, and the others follow. Returns the exit status; raises
+    RpcRdmaError if a connection fails.
     """
     if not is_url(args.dest):
         return no_url(args.dest)

@@ -271,7 +271,7 @@ async def _serve(
 
 
 async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server and returns its result; closes `others` before it raises an error."""
+    """Awaits the start of a part of the server and returns its result; if it raises, closes the parts `others`."""
     try:
         return await start
     except BaseException:
@@ -348,7 +348,7 @@ async def _close_admin(admin: AdminSocket | None) -> None:
 
 
 def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
-    """Closes what is kept in the state directory, `kept`; after 10 s (_DRAIN_S) without an answer it logs a warning."""
+    """Closes `kept`, the stored state and the NFSv4 service; after 10 s (_DRAIN_S) logs a warning and returns."""
     late = f"{args.state_dir} does not answer within {_DRAIN_S:g} s; clients that hold nothing stay recorded there"
     try:
         in_time(kept.close, _DRAIN_S, late)
@@ -359,7 +359,7 @@ def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Waits until `stop` is set; every 5 s closes idle files, ends leases and looks whether missing exports are there.
+    """Waits until `stop` is set; every 5 s closes idle files, ends expired leases and looks for missing exports.
 
     `nfs4` is the service of version 4; None: it is not offered.
 

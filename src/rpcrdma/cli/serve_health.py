@@ -129,7 +129,7 @@ class ServerHealth:
         self._unready = "the server stops"
 
     def away(self) -> dict[str, str]:
-        """Returns, by name of each export whose files cannot be reached, the cause, as last checked; never waits."""
+        """Returns the cause, as last checked, for each export out of reach or not served yet, by name; never waits."""
         away = dict(self._away)
         looking = self._looking
         if looking is not None and self._clock() - looking[1] >= _HANGS_S:

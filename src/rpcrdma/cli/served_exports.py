@@ -128,7 +128,7 @@ class ServedExports:
         Raises:
             ValueError: two exports have one name.
             OSError: an export cannot be served, or written data of an export that will end cannot be put on its disk.
-            TimeoutError: a file system has not answered by then.
+            TimeoutError: a file system has not answered by then; a plan that ends later is discarded.
         """
         late = (
             f"opening new exports, and writing data of those that end, has not come to its end within "

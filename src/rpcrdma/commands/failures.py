@@ -113,13 +113,13 @@ def _kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
-    """Returns (message, hint, exit status) of an error, with options in place of the library's parameters.
+    """Returns (message, hint, exit status) of an error; parameters of the library become options ("--tls-key").
 
     The hint is "" if there is none. The message begins with the URL or path that the error has, if any; that of a
     `ConnectFailed` does not.
 
     Args:
-        error: Any exception. If it has notes, they are the hint.
+        error: Any exception. If it has notes, they are the hint. An ExceptionGroup has the values of its first error.
     """
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:

@@ -55,7 +55,7 @@ class Setting:
     separator: str = ""
     """The text between the items of a list that the option has as one argument; "": there is one item."""
     default: Any = None
-    """The value that holds without the setting; a function makes it."""
+    """The value that holds without the setting, or a function that is called without arguments to make the value."""
     default_text: str = ""
     """The default in the words of `--help`; "": it is not shown, or `help` has it."""
     example: Any = None

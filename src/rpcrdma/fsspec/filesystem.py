@@ -339,7 +339,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file, so that its `close` is called at the end of the process if the object still exists then.
+        """Registers a file, so that its `close` is called at the end of the process if the file object exists then.
 
         Args:
             file: a file open for writing.
@@ -410,7 +410,7 @@ class RdmaFileSystem(ServerFileSystem):
                 await fs.unlink(at)
 
     async def _remove_name(self, path: str) -> None:
-        """Removes a file, or an empty directory; raises OSError."""
+        """Removes a file, or an empty directory; raises OSError if a directory is not empty, or the server refuses."""
         async with self._at(path) as (fs, at):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 

@@ -158,6 +158,7 @@ class ServerFileSystem(AsyncFileSystem):
     def close(self) -> None:
         """Closes the connections that all objects with the same options share in the event loop `loop`, and waits.
 
+        Files open in a mode with "+" are closed first, and the first error of that, OSError or RpcRdmaError, is raised.
         A later call connects anew.
         """
         sync(self.loop, self._close)
@@ -275,9 +276,9 @@ class ServerFileSystem(AsyncFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Context manager for changes: on exit drops the cached states of `paths`, with `trees` also of paths below.
+        """Context manager for changes: on exit drops the cached states of `paths` and of their directories.
 
-        It does so, too, if the block raises.
+        With `trees` it also drops those of all paths below. It does so, too, if the block raises.
         """
         try:
             yield

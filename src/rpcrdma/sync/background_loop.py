@@ -229,7 +229,7 @@ class OwnProcess:
 
 
 class Waits(OwnProcess, Generic[T]):
-    """The base of synchronous objects, whose methods wait for those of `_asynchronous` in `_loop`; `with` closes it."""
+    """Base of synchronous objects, whose methods wait for those of `_asynchronous` in `_loop`; `with` closes them."""
 
     _loop: BackgroundLoop
     _asynchronous: T

@@ -265,7 +265,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
     @without_frames
     def flush(self) -> None:
-        """Blocks until all written text is on the server's stable storage.
+        """Blocks until all written text is on the server's stable storage; no effect on a file open only for reading.
 
         Raises OSError if a write has failed, ValueError if the file is closed.
         """

@@ -112,7 +112,7 @@ def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[obje
 class CallingEndpoint(Endpoint):
     """A transport endpoint for tests, whose calls and replies are messages of any octets, without procedures.
 
-    Its own methods are those of its requester and its responder.
+    Its methods call those of its requester and of its responder.
     """
 
     __slots__ = ()

@@ -79,7 +79,7 @@ def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
 
 
 def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
-    """Asserts on a pair that a rejected initiator gets `Disconnected` by its peer, and its receive is flushed."""
+    """Asserts on a pair that a rejected initiator has the event `Disconnected`, `by_peer`, and a flushed receive."""
     a, b = sides(make_pair)
     a.receive("never")
     a.progress()

@@ -34,8 +34,8 @@ class TreeSize:
 def candidate_roots() -> list[tuple[str, Path]]:
     """Returns directories of this machine with files to copy, each as a pair (name in the tree, directory).
 
-    They are the Python standard library, its packages, then directories of the system, each only if it exists and
-    neither lies within an earlier one nor has one within it.
+    They are the Python standard library, the installed packages, then directories of the system, each only if it exists
+    and neither lies within an earlier one nor has one within it.
     """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []

@@ -45,7 +45,8 @@ class _Nothing(v3.NFS_V3_Service):
 async def check_software_rnic(options: ConnectOptions) -> Finding:
     """Makes two NULL calls over the software RNIC from this process to a server in it, on 127.0.0.1.
 
-    Returns the finding: OK, with the times, or PROBLEM if the calls fail. `options` are those of the connection.
+    Returns the finding: OK, with the times, or PROBLEM if the calls fail. The connection has the `options`, but
+    neither TLS, host authentication nor a reserved port.
     """
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)

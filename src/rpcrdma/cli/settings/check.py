@@ -319,7 +319,7 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: P
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:
-    """Prints the mistakes, 100 at most, on standard error; returns USAGE if one is more than a warning, else DONE.
+    """Prints the mistakes, 100 at most, on standard error; returns USAGE if one is an error, DONE for warnings alone.
 
     `as_json`: whether all of them are printed as one JSON object on standard output as well.
     """

@@ -75,7 +75,7 @@ class PathLooks:
                 yield Mistake(self._found.server[name].origin, text)
 
     def place_of_state(self) -> StatePlace | Mistake | None:
-        """Returns the place of the state directory, or a mistake if the directory does not answer; may block.
+        """Returns where the state directory is, to find exports with it; a mistake if it does not answer; may block.
 
         None: the value of the setting is mistaken.
         """

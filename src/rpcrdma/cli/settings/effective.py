@@ -39,7 +39,7 @@ class Effective(NamedTuple):
     faults: list[Mistake]
     """The mistakes in the files and in the names of exports."""
     mistaken: tuple[Exported, ...] = ()
-    """Exports with mistakes in their tables, not in `exports`; other values replace the mistaken ones, for checks."""
+    """Exports with mistakes in their tables, not in `exports`; for checks, defaults replace the mistaken values."""
     mistaken_settings: frozenset[str] = frozenset()
     """The names of the settings of the server whose values in a file are mistaken: the defaults are in their place."""
 

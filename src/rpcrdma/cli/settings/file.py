@@ -143,7 +143,10 @@ class _File:
         self._lines: dict[KeyPath, int] = {}
 
     def read(self, *, whole: bool) -> None:
-        """Reads the file, and adds values and mistakes; `whole`: whether it may have more than [[export]] tables."""
+        """Reads the file, and adds values and mistakes; `whole`: whether it may have more than [[export]] tables.
+
+        If a `whole` file cannot be read or parsed, all settings of the server count as mistaken.
+        """
         before = len(self._found.faults)
         document = self._document()
         if whole and len(self._found.faults) > before:

@@ -162,7 +162,7 @@ def _is_group(client: str) -> bool:
 
 
 class _Export:
-    """An export `name` of the directory `path`; `place` is its first line, `clients` are those of all its lines."""
+    """An export `name` of the directory `path`, first at `place`; `in_toml` adds clients of all lines to `clients`."""
 
     def __init__(self, place: _Place, name: str, path: str) -> None:
         self._place = place
@@ -171,7 +171,10 @@ class _Export:
         self.clients: list[_Client] = []
 
     def tables(self) -> str:
-        """Returns the TOML tables of the export and its rules; adds mistakes about options that they cannot express."""
+        """Returns the TOML tables of the export and its rules; adds mistakes about options that they cannot express.
+
+        If no client has access, adds a mistake and returns "", so that the export is left out.
+        """
         groups = self._groups()
         granted = [terms for _, terms in groups if terms != _NO_ACCESS]
         if not granted:
@@ -204,9 +207,9 @@ class _Export:
     def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
         """Returns groups (hosts, terms that they share), in the order in which Linux looks for a client (`kind`).
 
-        All hosts are [""]. Neighbours with equal terms are one group. The last group has access, if one has. A client
-        equal to, or within, an earlier one of its kind is left out; if its terms differ, adds a mistake. So is a client
-        behind one whose hosts are unknown, unless it has no more rights than that one.
+        All hosts are [""]. Neighbours with equal terms are one group. The last group has access, if any group has. A
+        client equal to, or within, an earlier one of its kind is in no group; if its terms differ, adds a mistake. A
+        client behind one whose hosts are unknown loses access, with a mistake, if it has more rights than that one.
         """
         unknown: list[_Client] = []
         keys, firsts = HostKeys(), dict[tuple[int, HostKey], tuple[int, _Client]]()
@@ -292,7 +295,7 @@ class _Line:
         return clients
 
     def _host(self, client: str) -> str | None:
-        """Returns a host as the configuration file has it, "" for all hosts; None, adding a mistake, if it cannot."""
+        """Returns `client` in the form of a configuration file, "" for all; None, with a mistake, if there is none."""
         if client in {"", "*"}:
             return ""
         if not client.isprintable():

@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes event number `cause` of the trace the running callback's cause, and sets `time` back to its start."""
+        """Makes event number `cause` of the trace the running callback's cause; sets `time` back to `now_s`."""
         self.cause = cause
         self._local_s = self.now_s
 

@@ -15,7 +15,10 @@ _MICROSECOND = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricModel:
-    """The parameters of a simulated fabric; times are in seconds, lengths in octets. `PROFILES` has some."""
+    """The parameters of a simulated fabric; times are in seconds, lengths in octets. `PROFILES` has some.
+
+    "Seed" stands for draft-dnoveck-nfsv4-rpcrdma-rtissues-02.
+    """
 
     miles: float = 0.02
     """The distance between nodes in miles; the default is a hundred feet of cable within a machine room."""

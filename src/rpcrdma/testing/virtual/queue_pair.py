@@ -39,7 +39,7 @@ _WORDS = struct.Struct(">4I")
 
 
 class _Ending(NamedTuple):
-    """The cause of a connection's end, which the message END has with it.
+    """The cause of a connection's end, which the message END carries to the peer.
 
     `broken`: the work of END's receiver that broke a rule, or None. `protocol_error`: whether any work broke a rule.
     """
@@ -265,7 +265,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Closes this end `FabricModel.lost_after_s` after `left_s`, the time of a lost message; `cause`: an event."""
+        """Closes this end `FabricModel.lost_after_s` after `left_s`, a lost message's time; `cause`: event number."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
