@@ -109,7 +109,8 @@ def test_slabs_that_are_used_up_are_used_again_in_turn_when_nothing_refers_to_th
     for slab in slabs:
         slab.taken = slab.touched = slab.slots
         store.give_slab(slab)
-    assert store.take_slab() not in slabs
+    # Often enough for an interpreter to specialise or compile the code that counts references.
+    assert not any(store.take_slab() in slabs for _ in range(3000))
     views[2].release()
     del views[2]
     again = store.take_slab()

@@ -30,9 +30,6 @@ from rpcrdma.wire.bulk_memory import PooledMemory, behind
 
 __all__ = ["Slab", "SlabBuffer", "SlabReceives", "SlabStore"]
 
-_UNUSED_REFERENCES = 3
-"""References to the memory of an unused slab: the slab, the local name, and the argument of `sys.getrefcount`."""
-
 _SCATTERED = frozenset((2, header_type) for header_type in (XMTREQ, XMTRESP, XMTCONT))
 """The messages whose placeable segments stay where they arrive, by version and header type."""
 
@@ -48,11 +45,13 @@ class Slab:
     The slab is reused when nothing refers to its memory.
     """
 
-    __slots__ = ("__weakref__", "memory", "octets", "slots", "spare", "taken", "touched")
+    __slots__ = ("__weakref__", "_unused_references", "memory", "octets", "slots", "spare", "taken", "touched")
 
     def __init__(self, octets: int, slots: int = RTR_SLAB_BUFFERS, spare: int = RTR_TRANSMISSIONS_MAX) -> None:
         # Pages without data occupy no memory.
         self.memory = PooledMemory(octets * (slots + spare))
+        # Measured, since versions of Python differ: from 3.14 on, an argument is no reference of its own.
+        self._unused_references = sys.getrefcount(self.memory)
         self.octets = octets
         self.slots = slots
         self.spare = spare
@@ -70,8 +69,7 @@ class Slab:
     @property
     def in_use(self) -> bool:
         """Whether anything but the slab refers to its memory."""
-        memory = self.memory
-        return sys.getrefcount(memory) > _UNUSED_REFERENCES
+        return sys.getrefcount(self.memory) > self._unused_references
 
 
 class LentSlots:
