@@ -22,8 +22,8 @@ class Deviations:
     pads_private_data: str = ""
     """Zeros follow the peer's private data."""
     hides_faults: str = ""
-    """The connection ends at both ends, but the receiver without a posted receive, and the sender of an unknown
-    handle to invalidate, may see no protocol error."""
+    """The connection ends at both ends, each with a protocol error, except that the receiver without a posted receive,
+    and the sender of an unknown handle to invalidate, may see none."""
     tells_of_no_fault: str = ""
     """A broken rule ends the connection at one end at least, and neither end need see a protocol error."""
     reads_without_right: str = ""
@@ -33,7 +33,7 @@ class Deviations:
     hides_invalidation: str = ""
     """The completion of a Send with Invalidate lacks the handle, whose exposure has still ended."""
     cannot_abandon: str = ""
-    """`abandon` ends the region for good: a Write to it ends the connection."""
+    """`ProtectionDomain.abandon` ends the region for good: a late Write is not discarded, but ends the connection."""
 
 
 class PairParts(NamedTuple):

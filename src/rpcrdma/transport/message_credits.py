@@ -170,10 +170,10 @@ class MessageWindow:
         return self.admit(first)
 
     def admit_piece(self, _message: Outgoing) -> int:
-        """Spends a credit for a further piece of a message, and grants the credits that the peer should have.
+        """Spends a credit, which `balance` must have, for a further piece of a message; grants the credits in `owed`.
 
-        No other message except a grant of credits can be sent before this piece. Returns the credit word for the
-        piece's header.
+        Between the pieces the caller sends no other message, except one that only grants credits. Returns the credit
+        word for the piece's header.
         """
         self.balance -= 1
         return self._upper_half | self._give()

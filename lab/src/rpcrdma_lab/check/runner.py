@@ -342,11 +342,12 @@ async def _result(
     witness: Witness,
     fresh_files: Iterator[bytes] | None,
 ) -> Result:
-    """Runs a check, a second time if another connection is harmed, and returns the result.
+    """Runs a check, a second time if the connection of `witness`, another client, is harmed, and returns the result.
 
-    Harm counts if it happens twice, or if the server answers no connection any more, since a connection may end for
-    other causes. `given` has values for the conversation by name, among them its first "xid"; `fresh_files` are handles
-    of empty files, if the check needs them.
+    Harm counts if the second run harms the connection, too, or cannot tell, or if the server answers no connection any
+    more. Harm in the first run alone is ignored, since a connection may end for causes other than the check. `given`
+    has values for the conversation by name, among them its first "xid"; `fresh_files` are handles of empty files, if
+    the check needs them.
 
     Raises:
         LocalProtocolError: the conversation of the check is malformed.

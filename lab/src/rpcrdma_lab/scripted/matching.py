@@ -13,11 +13,11 @@ __all__ = ["difference"]
 def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str | None:
     """Compares a received value with a pattern; returns the first difference as text, or None if the value matches.
 
-    A mapping compares the fields that it names, and ignores others. Conditions are {"any": LIST}, {"min": NUMBER,
-    "max": NUMBER} (both bounds inclusive), {"not": PATTERN}, {"ends": OCTETS} and {"all": PATTERN}, which each element
-    of a list has to match. A list has to have the same number of elements, which are compared one by one. Other
-    patterns are values, for numbers and octets in the forms of `values.number` and `values.octets`. None stands for an
-    absent field.
+    A mapping compares the fields that it names, and ignores others. Conditions are {"any": [PATTERN, ...]}, of which
+    one has to match, {"min": NUMBER, "max": NUMBER} (bounds inclusive, either may be left out), {"not": PATTERN},
+    {"ends": OCTETS}, with which the octets have to end, and {"all": PATTERN}, which each element of a list has to
+    match. A list has to have the same number of elements, which are compared one by one. Other patterns are values, for
+    numbers and octets in the forms of `values.number` and `values.octets`. None stands for an absent field.
 
     Args:
         pattern: the expected value.

@@ -92,8 +92,10 @@ def show(findings: Iterable[Finding]) -> None:
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
     """Returns the finding OK if the native module moves the software RNIC's data in compiled code, else NOTE.
 
+    The remedy of a NOTE is to unset RPCRDMA_NATIVE with `turned_off`, else to install the module.
+
     Args:
-        path: a text about the data path in use, the result of `rpcrdma.wire.native.find`.
+        path: the text about the data path in use, from the result of `rpcrdma.wire.native.find`.
         native: whether the native module is in use.
         turned_off: whether the user has turned it off by RPCRDMA_NATIVE=0.
     """

@@ -117,7 +117,8 @@ class PlaceIndex:
     def find(self, key: bytes) -> NameInDirectory | None:
         """Returns (handle of the directory, name) where the object of handle `key` was last seen; None: unknown.
 
-        Returns `DELETED` for an object known to be gone. May block. A failure of the database is logged, not raised.
+        Returns `DELETED` for an object known to be gone. May block. A failure of the database is logged, not raised;
+        the place then counts as unknown.
         """
         with self._lock:
             place = self._recent.get(key)

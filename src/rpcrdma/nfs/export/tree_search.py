@@ -51,8 +51,8 @@ class TreeSearch:
         """Returns whether the tree may be walked now.
 
         True before the first walk, and if the last walk cost at most `NFS_SEARCH_FREE_ENTRIES`: a directory entry
-        counts as 1, and each 32 octets of a directory's path as 1. Otherwise True once `NFS_SEARCH_REST_NS` nanoseconds
-        for each of these have passed since the walk, or if the clock was set back.
+        costs 1, and each 32 octets of a directory's path cost 1. Otherwise True once the whole cost times
+        `NFS_SEARCH_REST_NS` nanoseconds have passed since the end of the walk, or if the clock was set back.
         """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True

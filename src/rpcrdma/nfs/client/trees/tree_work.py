@@ -367,9 +367,11 @@ class TreeWork(Generic[C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Copies `item`, or links it to a copy of `file` under another name; counts a link in `report`.
+        """Links `item` to the copy of its file under another name; copies `item` if there is none or the link fails.
 
-        If the link fails, the item is copied. Raises as `_copy`.
+        Waits first while the file is being copied under another name. Counts in `report` a link, or the properties that
+        the copy lacks. `folder`: the directory of `item`. `file`: the file's identity (`item.shared`). Raises as
+        `_copy`.
         """
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
