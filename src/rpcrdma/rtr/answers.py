@@ -156,10 +156,11 @@ class DirectedReply:
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Assigns the bulk items of the reply to the call's directions, and checks that the reply can be sent.
 
-        A direction is the call's instruction how to place one item. `payload`: the encoded reply. `begun`: the Position
-        of each argument that is paired with a result, such as an operation of an NFSv4 COMPOUND; None if the program
-        pairs none. Returns None if the reply can be sent; a plan that refuses the call if an item is longer than the
-        memory for its RDMA Write, or if the reply needs more transmissions than it may have.
+        A direction is the call's instruction how to place one item. This object keeps the assignment for `plan`, which
+        is called next, with the same `payload`: the encoded reply. `begun`: the Position of each argument that is
+        paired with a result, such as an operation of an NFSv4 COMPOUND; None if the program pairs none. Returns None if
+        the reply can be sent; a plan that refuses the call if an item is longer than the memory for its RDMA Write, or
+        if the reply needs more transmissions than it may have.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):

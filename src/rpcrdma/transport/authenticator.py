@@ -73,7 +73,7 @@ class Authenticator(Protocol):
 
     @property
     def peer(self) -> HostIdentity | None:
-        """The names that the peer's host has proved; None before the end, and if the hosts do not authenticate."""
+        """The identity that the peer's host has proved; None unless the authentication of the hosts has succeeded."""
 
 
 AuthenticatorSource: TypeAlias = Callable[[], Authenticator]

@@ -31,11 +31,13 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the report of a run as a JSON object, with the messages of checks that have run and do not conform.
+    """Returns the report of a run of checks as a JSON object.
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
-    text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
-    "checks", each with "id", "title", "verdict", "cause", "statements" and others.
+    text. The keys are "url", "versions", "notes", "verdicts" (the number of checks with each verdict), "statements"
+    (the worst verdict on each tested requirement of a specification, by the requirement's identifier) and "checks",
+    each with "id", "title", "verdict", "cause", "statements" and others. A check that has run and does not conform also
+    has "messages", the log of its conversation: the time, sender, text and first octets of each message.
     """
     return {
         "url": url,

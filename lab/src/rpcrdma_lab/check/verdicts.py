@@ -106,7 +106,12 @@ def result_of(check: Check, outcome: Outcome) -> Result:
 
 
 class PassageBudget:
-    """Bounds the number of log entries (passages) in all results of a report."""
+    """Bounds the log entries (passages) in all results of a report together, by `CHECK_PASSAGES_MAX` (16384).
+
+    `shorten` is called with each result in turn. It empties the log of a check that conforms or was not run. Of another
+    log with more than 16 entries, only the first 8 and the last 8 stay when the budget does not suffice. All entries of
+    shorter logs stay, even beyond the bound.
+    """
 
     def __init__(self) -> None:
         self._left = CHECK_PASSAGES_MAX

@@ -75,8 +75,10 @@ class RoceHalf:
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
         """Adds a packet of a request; yields the requests that are complete then, and gaps of missing packets.
 
-        Packets are taken in the order of PSNs. Sends, RDMA Writes and RDMA Reads become messages; packets of other
-        operations are yielded as they are.
+        Orders packets by PSN: a packet behind missing ones waits for them, and a repeated packet is ignored. If more
+        than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, yields a gap in place of the missing ones, and drops the
+        message that the gap interrupts. Sends, RDMA Writes and RDMA Reads become messages; packets of other operations
+        are yielded as they are.
         """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:

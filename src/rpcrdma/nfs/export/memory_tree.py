@@ -169,11 +169,11 @@ class MemoryNode(MemoryObject):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None; `change` gets the attributes before and after.
+        """Sets the attributes in `wanted` that are not None, for any caller: `who` is not checked.
 
-        `guard` judges the attributes before, and returns False to refuse the change; None: nothing is judged. Raises
-        Refused: NOT_SYNC: `guard` has refused; EISDIR, EINVAL: a size for an object that is no regular file; EFBIG,
-        ENOSPC.
+        `change` gets the object's attributes before and after, also if the change is refused. `guard` judges those
+        before, and returns False to refuse the change; None: nothing is judged. Raises Refused: NOT_SYNC: `guard` has
+        refused; EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
         """
         with self.changing(change):
             if guard is not None and change.before is not None and not guard(change.before):
