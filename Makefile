@@ -12,7 +12,7 @@ NATIVE_STAMP := $(VENV)/.installed-native
 # Three workers keep two cores busy, since many tests wait for processes; `make test WORKERS=8` suits larger machines.
 WORKERS := 3
 
-PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+PYTHON := $(shell for p in python3.15 python3.14 python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
 	done 2>/dev/null)
 
