@@ -20,10 +20,12 @@ _SKIPPED: Final = re.compile(
     re.DOTALL,
 )
 """A piece of a value: a text, a comment, a bracket, the end of a line, or anything else."""
+# Python before 3.11.5 does not go back where a group with a possessive quantifier fails midway (its issue 106052): this
+# one fails at a character that nothing behind it matches, others need an ordinary quantifier.
 _TEXTS_AND_NUMBERS: Final = r"""(?:"[^"\\\n]*+"(?!")|[^"'#\[\]{}\n]++)*+"""
 _USUAL_LINE: Final = re.compile(
-    rf"(?:[ \t]*+([A-Za-z0-9_-]++)[ \t]*+={_TEXTS_AND_NUMBERS}(?:\[{_TEXTS_AND_NUMBERS}\][ \t]*+)?+|[ \t]*+)"
-    r"(?:#[^\n]*+)?+(?:\n|\Z)"
+    rf"(?:[ \t]*+([A-Za-z0-9_-]++)[ \t]*+={_TEXTS_AND_NUMBERS}(?:\[{_TEXTS_AND_NUMBERS}\][ \t]*+)?|[ \t]*+)"
+    r"(?:#[^\n]*+)?(?:\n|\Z)"
 )
 """A line that is empty, or has a key of one name and all of its value, at most one list of texts or numbers."""
 _HEADER: Final = re.compile(r"[ \t]*(\[\[?)")
