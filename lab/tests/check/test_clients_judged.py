@@ -53,6 +53,7 @@ from support import raw_calls
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import startup_frame
+from support.waiting import until
 
 TRIALS = 6
 """Scripted servers of one run."""
@@ -258,7 +259,7 @@ def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
 
 
 @pytest.mark.thorough
-def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> None:
+def test_connections_without_a_check_do_not_end_the_check_of_another_one(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> Verdict:
         checks = [each for each in CLIENT_CATALOGUE if each.id == "client.startup.rejected"]
         trial = ClientTrial(checks, TrialOptions(timeout_s=60.0))
@@ -270,6 +271,8 @@ def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> No
                 await run_conversation(
                     {"steps": [{"say": NULL}, {"hear": {"end": {}}}]}, RawTarget(host=host, port=port)
                 )
+            (await asyncio.open_connection(host, port))[1].close()
+            await until(lambda: "its start-up failed: the connection is closed" in caplog.text)
             assert not trial.done.is_set()
             writer.transport.abort()
             await trial.done.wait()

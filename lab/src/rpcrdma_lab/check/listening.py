@@ -142,7 +142,11 @@ class ClientTrial:
         check = None if ordinary else self._taken({"startup"})
         try:
             await live.start({} if check is None else check.conversation["startup"])
-            if live.outcome.failure is None:
+            failure = live.outcome.failure
+            if failure is not None:
+                text = "a connection met no check, as its start-up failed: %s"
+                self.log.log(logging.WARNING, "startup", text, failure.found)
+            else:
                 if check is None:
                     version = await live.spoken_version()
                     if version is not None:
