@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX, RAW_WAITING_MAX
 from rpcrdma_lab.scripted import ServingConversation
 from rpcrdma_lab.scripted.conversation import LeftCourse
@@ -91,7 +91,7 @@ async def test_a_call_in_endless_empty_messages_is_given_up(taken: str, header: 
 class Hearing:
     """A peer whose client sends some events, and nothing more."""
 
-    version, takes_version, started = "1", False, True
+    version, takes_version, started, closed = "1", False, True, False
 
     def __init__(self, *events: Heard) -> None:
         self.events = [*events]
@@ -103,7 +103,7 @@ class Hearing:
         return 1
 
     async def close(self) -> None:
-        pass
+        self.closed = True
 
 
 async def test_messages_before_the_data_of_a_chunk_are_bounded() -> None:
@@ -121,6 +121,14 @@ async def test_a_client_that_begins_with_no_message_is_refused_no_version() -> N
     outcome = await live.answer({"version": "2", "steps": [{"hear": {"message": {}}}]})
     assert outcome.failure is not None
     assert outcome.failure.ended
+
+
+async def test_a_conversation_with_a_mistake_closes_the_connection() -> None:
+    peer: Any = Hearing()
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    with pytest.raises(LocalProtocolError, match="expected a list"):
+        await live.answer({"steps": [{"hear": []}]})
+    assert peer.closed
 
 
 @each_case(

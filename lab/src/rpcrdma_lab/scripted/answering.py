@@ -129,15 +129,17 @@ class ServingConversation(LiveConversation):
             conversation: the conversation as JSON-like data (see docs/send.md).
 
         Raises:
-            LocalProtocolError: `conversation` is malformed; the error's text names the field.
+            LocalProtocolError: `conversation` is malformed; the error's text names the field. The connection is closed.
         """
-        check_conversation(conversation, serves=True)
-        self.register(conversation.get("memory", {}))
-        version = conversation.get("version", "1")
-        if self._waiting and self._waiting[0].kind == "message" and self._peer.version != version:
-            await self._refuse_version(version)
-        await self.run(conversation["steps"])
-        await self.close()
+        try:
+            check_conversation(conversation, serves=True)
+            self.register(conversation.get("memory", {}))
+            version = conversation.get("version", "1")
+            if self._waiting and self._waiting[0].kind == "message" and self._peer.version != version:
+                await self._refuse_version(version)
+            await self.run(conversation["steps"])
+        finally:
+            await self.close()
         return self.outcome
 
     async def _refuse_version(self, version: str) -> None:
