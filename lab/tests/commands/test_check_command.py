@@ -254,6 +254,7 @@ async def test_the_report_is_written_before_the_server_is_left(
     with pytest.raises(asyncio.CancelledError):
         await running
     assert capsys.readouterr() == ("", "note: remove a file\n")
+    assert report.exists()
 
 
 async def test_the_report_on_clients_is_written_before_their_connections_end(
@@ -297,9 +298,14 @@ def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[st
 
 
 @pytest.mark.thorough
-def test_a_used_port_is_refused_with_the_remedy(command: Command, ours: tuple[str, Path]) -> None:
-    ran = command.run("check", "--listen", ours[0].partition("/?")[0])
-    assert ran.status == 3
+def test_a_used_port_is_refused_with_the_remedy_and_an_earlier_report_stays(
+    command: Command, ours: tuple[str, Path], tmp_path: Path
+) -> None:
+    new, old = tmp_path / "new.html", tmp_path / "old.xml"
+    old.write_text("earlier")
+    url = ours[0].partition("/?")[0]
+    ran = command.run("check", "--listen", url, "--html", str(new), "--junit", str(old))
+    assert (ran.status, new.exists(), old.read_text()) == (3, False, "earlier")
     assert re.search(r"address already in use by \S+ \(pid \d+\)\nhint: stop it, or choose another port", ran.err)
 
 

@@ -14,17 +14,18 @@ __all__ = ["empty", "opened_before_work"]
 
 @contextmanager
 def opened_before_work(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file to write the result of work inside the `with` block; a new file is removed if the block raises.
+    """Opens a file to write the result of work inside the `with` block.
 
-    A file that cannot be opened raises OSError before the work begins. An existing file keeps its content until `empty`
-    removes it. A named pipe stays open during the work, so that its reader waits for the result.
+    If the block raises before it has written anything, a new file is removed. A file that cannot be opened raises
+    OSError before the work begins. An existing file keeps its content until `empty` removes it. A named pipe stays open
+    during the work, so that its reader waits for the result.
     """
     is_new = not os.path.lexists(path)
     with path.open("ab") as file:
         try:
             yield file
         except BaseException:
-            if is_new:
+            if is_new and not file.tell():
                 path.unlink(missing_ok=True)
             raise
 

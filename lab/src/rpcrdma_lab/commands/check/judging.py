@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from rpcrdma import IwarpConfig, VerbsConfig
 from rpcrdma.commands import (
@@ -45,6 +45,7 @@ from rpcrdma_lab.check import (
 from rpcrdma_lab.check.export_files import prepared_export
 from rpcrdma_lab.check.reports import as_html, as_json, as_junit, summary_lines
 from rpcrdma_lab.commands.connecting import connecting
+from rpcrdma_lab.commands.output_file import empty, opened_before_work
 from rpcrdma_lab.scripted import Outcome, RawTarget
 
 __all__ = ["judge"]
@@ -82,7 +83,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     # A file that cannot be written is told before the run.
     with contextlib.ExitStack() as stack:
         files = {
-            name: stack.enter_context(path.open("w", encoding="utf-8"))
+            name: stack.enter_context(opened_before_work(path))
             for name, path in (("junit", args.junit), ("html", args.html))
             if path is not None
         }
@@ -92,7 +93,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
 
 
 async def _judge_server(
-    args: argparse.Namespace, checks: Sequence[Check], program: tuple[int, int], files: Mapping[str, TextIO]
+    args: argparse.Namespace, checks: Sequence[Check], program: tuple[int, int], files: Mapping[str, BinaryIO]
 ) -> ExitStatus:
     target = RawTarget(
         host=args.url.host,
@@ -209,7 +210,7 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
     return None
 
 
-async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
+async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, BinaryIO]) -> ExitStatus:
     """Runs the checks of clients until no more can be run or the command is interrupted, and reports the verdicts.
 
     `files` are the open files of --junit and --html, by "junit" and "html". Returns the exit status: FAILED after a
@@ -328,7 +329,7 @@ async def _spoken(
 
 def _report(
     args: argparse.Namespace,
-    files: Mapping[str, TextIO],
+    files: Mapping[str, BinaryIO],
     url: str,
     versions: list[str],
     notes: list[str],
@@ -348,11 +349,13 @@ def _report(
     return ExitStatus.FAILED if violated else ExitStatus.DONE
 
 
-def _write(files: Mapping[str, TextIO], url: str, report: Mapping[str, Any], results: Sequence[Result]) -> None:
+def _write(files: Mapping[str, BinaryIO], url: str, report: Mapping[str, Any], results: Sequence[Result]) -> None:
     texts = {"junit": lambda: as_junit(url, results), "html": lambda: as_html(report)}
     try:
         for name, file in files.items():
-            file.write(texts[name]())
+            octets = texts[name]().encode()
+            empty(file)
+            file.write(octets)
             file.flush()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"the report cannot be written: {error}") from error
