@@ -320,3 +320,19 @@ async def test_a_close_that_is_cancelled_during_a_mount_closes_all_exports(monke
     with pytest.raises(TransportClosed):
         await using
     assert exports[0].closed
+
+
+async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
+    class Full:
+        async def close(self) -> None:
+            raise OSError("no space")
+
+    fs = fsspec.filesystem("rdma", asynchronous=True, skip_instance_cache=True)
+    exports = [Export(), Export(), Export()]
+    for number, export in enumerate(exports):
+        of_server = mounts.mounts_of(fs.place(f"rdma://server-{number}/data").server, asyncio.get_running_loop())
+        of_server._mounted = cast("Any", {"/data": export})
+        of_server.updated.add(cast("Any", Full()))
+    with pytest.raises(OSError, match="no space"):
+        await fs._close()
+    assert all(each.closed for each in exports)

@@ -164,8 +164,9 @@ class ServerFileSystem(AsyncFileSystem):
         sync(self.loop, self._close)
 
     async def _close(self) -> None:
-        for server in self._servers.used():
-            await close_mounts(server)
+        for end in await asyncio.gather(*map(close_mounts, self._servers.used()), return_exceptions=True):
+            if isinstance(end, BaseException):
+                raise end
 
     def _mounts(self, server: Server) -> Mounts:
         return mounts_of(server, asyncio.get_running_loop())
