@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +65,31 @@ def test_an_interrupt_cancels_what_is_waited_for_and_waits_for_its_end() -> None
         with interrupted(begun):
             loop.run(work)
         assert said == ["ended"]
+
+
+def test_a_call_that_nobody_waits_for_is_not_collected() -> None:
+    begun, waiting, ended = threading.Event(), [], []
+
+    async def work() -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting.append(weakref.ref(future))
+        begun.set()
+        try:
+            ended.append(await future)
+        except GeneratorExit:
+            ended.append("collected")
+
+    async def end() -> None:
+        gc.collect()
+        if (future := waiting[0]()) is not None:
+            future.set_result("done")
+
+    with background_loop.claimed_loop() as loop:
+        loop.post(work)
+        begun.wait()
+        loop.run(end)
+        loop.run(lambda: asyncio.sleep(0))
+    assert ended == ["done"]
 
 
 def test_what_was_made_when_the_interrupt_came_is_undone() -> None:

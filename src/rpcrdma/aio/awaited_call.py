@@ -19,7 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError
 
-__all__ = ["forget_frames", "wait_for", "without_frames"]
+__all__ = ["forget_frames", "post", "wait_for", "without_frames"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -35,6 +35,8 @@ _DOCUMENTED = (RpcRdmaError, OSError, TypeError, ValueError, OverflowError)
 _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 _GENERATED = "by `rpcrdma xdr compile`: do not edit."
 """The end of the docstrings of modules that the XDR compiler has written."""
+_POSTED: set[asyncio.Task[object]] = set()
+"""Tasks for which nobody waits, kept from garbage collection: event loops themselves hold tasks weakly."""
 
 
 def forget_frames(error: BaseException) -> bool:
@@ -111,6 +113,18 @@ def wait_for(
             result = call.result()
             wait_for(loop, lambda: undo(result))
         raise
+
+
+def post(loop: asyncio.AbstractEventLoop, begin: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Schedules the coroutine that `begin()` makes in `loop`, without waiting for it; no effect if `loop` is closed."""
+
+    def start() -> None:
+        task = loop.create_task(begin())
+        _POSTED.add(task)
+        task.add_done_callback(_POSTED.discard)
+
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(start)
 
 
 class _AwaitedCall(Generic[T]):

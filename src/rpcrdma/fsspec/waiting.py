@@ -7,7 +7,6 @@ interrupt cancels the call that the thread waits for, which `fsspec.asyn.sync` l
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import os
 from collections.abc import Callable, Coroutine
@@ -17,7 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import fsspec.asyn
 from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import wait_for, without_frames
+from rpcrdma.aio.awaited_call import post, wait_for, without_frames
 
 __all__ = ["FilesLoop", "OwnLoop", "sync", "waits_by_sync"]
 
@@ -100,9 +99,7 @@ class FilesLoop:
         No effect without a loop, once it is closed, or in a child process that inherited the open file by a fork.
         """
         if not self.forked and self._loop is not None:
-            loop = self._loop
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(lambda: loop.create_task(begin()))
+            post(self._loop, begin)
 
 
 def waits_by_sync(filesystem: F) -> F:

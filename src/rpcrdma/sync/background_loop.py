@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
-from rpcrdma.aio.awaited_call import forget_frames, wait_for, without_frames
+from rpcrdma.aio.awaited_call import forget_frames, post, wait_for, without_frames
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["BackgroundLoop", "OwnProcess", "WaitedLoop", "Waits", "claimed_loop", "iterate", "waiting"]
@@ -111,8 +111,7 @@ class BackgroundLoop:
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop ended, or if `forked`."""
         if not self.forked:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
+            post(self._loop, begin)
 
     def keep(self, key: object, close: _End, *, finish: Callable[[], None] | None = None) -> None:
         """Registers an open connection, to be closed at the end of the process; `release` undoes that.
