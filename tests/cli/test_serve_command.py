@@ -15,13 +15,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.serve_admin import AdminAnswers
-from rpcrdma.cli.serve_announcements import announce_export
+from rpcrdma.cli.serve_announcements import announce, announce_export
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
@@ -235,6 +236,16 @@ def test_an_export_is_told_with_the_widest_access_of_its_rules(
     assert [each["access"] for each in told] == [access for _, access, _ in exports]
     for message, (number, (_, _, words)) in zip(caplog.messages, enumerate(exports), strict=True):
         assert f" as /{number}, {words}" in message
+
+
+@each_case("json", [False, True])
+def test_hints_are_for_people_alone(json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    args = build_parser().parse_args(["serve", "/srv", "--nfs", "3", "--sec", "krb5", *["--json"] * json])
+    effective(args).put_into(args)
+    args.events = SimpleNamespace(put=lambda _: None)
+    server: Any = SimpleNamespace(listening=["rdma://h:1"], providers={"rdma://h:1": []})
+    announce(args, [], server, None, as_callers=False)
+    assert capsys.readouterr().err.count("hint: ") == (0 if json else 2)
 
 
 @contextlib.contextmanager

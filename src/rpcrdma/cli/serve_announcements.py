@@ -66,7 +66,8 @@ def announce(
         console.talk(
             f"hint: Linux clients of rdma:// prove users over TCP at port {_NFS_PORT}: add --listen tcp://HOST"
         )
-    if "4" not in args.nfs and not any(url.startswith("tcp://") for url in server.listening):
+    over_tcp = any(url.startswith("tcp://") for url in server.listening)
+    if "4" not in args.nfs and not over_tcp and not args.json:
         console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
     sys.stdout.flush()
 
