@@ -243,6 +243,7 @@ def test_a_crash_cancels_all_that_the_host_has_started() -> None:
         node.crash()
         assert node.boots == 1
         node.restart()
+        node.restart()
         await time_passes(200)
         told = [event.kind for event in fabric.trace.events if event.node == "node"]
         assert told == [EventKind.CRASH, EventKind.RESTART]

@@ -373,12 +373,13 @@ class Host:
             task.cancel()
 
     def restart(self) -> None:
-        """Starts the machine again, without programs.
+        """Starts the machine again, without programs; no effect if the host is up.
 
         A peer that sends on a connection from before learns that it has ended.
         """
-        self.up = True
-        self.record(EventKind.RESTART)
+        if not self.up:
+            self.up = True
+            self.record(EventKind.RESTART)
 
 
 def _fate_text(fate: Delivery) -> str:
