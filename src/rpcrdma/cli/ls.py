@@ -114,9 +114,10 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: 
                     continue
                 except NoSuchExport as error:
                     exports = exports or error.exports
-                    if not _below(exports, url.path):
+                    if not (below := _below(exports, url.path)):
                         raise
-            below = _below(exports, url.path)
+            else:
+                below = _below(exports, url.path)
             await _list_exports(listing, servers, url, below)
             if listing.args.recursive:
                 prefix = url.path.rstrip("/") + "/"
