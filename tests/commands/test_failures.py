@@ -94,6 +94,11 @@ def test_an_error_of_a_call_begins_with_its_url(error: RpcRdmaError) -> None:
     assert as_json(error)["url"] == "rdma://h:1/data/x"
 
 
+@each_case("error", [MemoryError(), OutOfMemory("odd")])
+def test_lack_of_memory_is_of_one_kind_whoever_notices_it(error: Exception) -> None:
+    assert as_json(error)["kind"] == "out_of_memory"
+
+
 def test_a_very_long_path_is_shown_by_its_start_and_its_end_and_whole_in_json() -> None:
     path = "/start" + "/d" * 5000 + "/end"
     error = OSError(errno.ELOOP, "Odd", path, None, path)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallArrived, Closed, ReplyBound, ReplySent, Role, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, Closed, ReplyBound, ReplySent, Role, TransportConfig
 from rpcrdma.transport.dialects.header_v1 import RdmaError, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Inbound, Outgoing
 from rpcrdma.verbs import Access
+from rpcrdma.wire import bulk_memory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 CALL, REPLY = 0, 1
 
@@ -96,6 +101,23 @@ def test_errors_go_first_and_calls_last() -> None:
     assert (server.heard(), outbox.queued) == ([("reply", 3), ("call", 50)], 1)
     server.credit(1)
     assert (server.heard(), outbox.queued) == ([("call", 51)], 0)
+
+
+def test_a_call_without_memory_for_its_results_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    large = ReplyBound(8, (1 << 20,))
+    server.endpoint.call(50, message(50, CALL), large)
+    server.endpoint.call(51, message(51, CALL), ReplyBound(8))
+    monkeypatch.setattr(bulk_memory, "PooledMemory", lambda _octets: PooledMemory(1 << 60))
+    server.credit(2)
+    (failed,) = server.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert (failed.call.xid, type(failed.error)) == (50, OutOfMemory)
+    assert (server.heard(), server.endpoint._outbox.queued) == ([("call", 51)], 0)
+    # Nor does one that need not wait.
+    with pytest.raises(OutOfMemory):
+        server.endpoint.call(52, message(52, CALL), large)
+    assert (server.endpoint.statistics.calls_unsendable, server.endpoint.reverse_calls_in_flight) == (2, 1)
 
 
 def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:

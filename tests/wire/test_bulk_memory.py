@@ -7,8 +7,10 @@ from mmap import PAGESIZE
 
 import pytest
 
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
-from rpcrdma.wire.bulk_memory import ResultMemory, behind, buffer, bulk
+from rpcrdma.wire import bulk_memory
+from rpcrdma.wire.bulk_memory import PooledMemory, ResultMemory, behind, buffer, bulk
 from support.cases import each_case
 
 OCTETS = 1 << 20
@@ -65,6 +67,21 @@ def test_memory_to_which_nothing_refers_is_used_again() -> None:
         view = written(memory)
         del view
         assert is_used_again(memory)
+
+
+def test_memory_that_the_system_does_not_give_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ResultMemory()
+    held = written(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(bulk_memory, "PooledMemory", lambda _octets: PooledMemory(1 << 60))
+        for octets in (2 * OCTETS, OCTETS):
+            with pytest.raises(OutOfMemory):
+                memory.take(octets)
+    del held
+    assert is_used_again(memory)
+    # More than is kept.
+    views = [memory.take(OCTETS) for _ in range(RESULT_OCTETS_KEPT_MAX // OCTETS + 2)]
+    assert len({view.obj for view in views}) == len(views)
 
 
 def test_memory_that_a_caller_refers_to_is_not_used_again() -> None:

@@ -98,10 +98,10 @@ _KINDS: tuple[tuple[type[BaseException], str], ...] = (
     (CallTimeout, "timeout"),
     (RpcError, "call_refused"),
     (LocalProtocolError, "usage"),
+    (MemoryError, "out_of_memory"),
     (RpcRdmaError, "failed"),
     (ExceptionGroup, "failed"),
     (OSError, "file"),
-    (MemoryError, "out_of_memory"),
     (KeyboardInterrupt, "interrupted"),
 )
 

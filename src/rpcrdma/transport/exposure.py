@@ -72,6 +72,7 @@ class Exposure:
         Raises:
             LocalProtocolError: a buffer for results is read-only, or there are too many regions; nothing is registered
                 then.
+            OutOfMemory: the system has no memory for results; nothing is registered then.
         """
         self._pd = pd
         self._segment_octets_max = plan_limits.segment_octets_max

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import Batcher, Transmission
@@ -60,9 +60,10 @@ class Preparer(Protocol):
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
+            OutOfMemory: the system has no memory for it.
         """
 
-    def on_unsendable(self, message: Any, error: LocalProtocolError, /) -> None:
+    def on_unsendable(self, message: Any, error: LocalProtocolError | OutOfMemory, /) -> None:
         """Handles `error`, which `prepare` has raised for a message that had waited: the message is not sent."""
 
 
@@ -134,6 +135,7 @@ class Outbox:
 
         Raises:
             LocalProtocolError: nothing delays the message, but it cannot be sent at all.
+            OutOfMemory: nothing delays the message, but the system has no memory for it.
         """
         session = self._session
         held = session.batcher is not None and self._batchable(message)
@@ -227,7 +229,7 @@ class Outbox:
                         queue.appendleft(waiting)
                         self.queued += 1
                         return
-                except LocalProtocolError as error:
+                except (LocalProtocolError, OutOfMemory) as error:
                     if preparer is None:
                         raise
                     preparer.on_unsendable(message, error)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, OutOfMemory, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
@@ -75,8 +75,8 @@ class Requester:
             LocalProtocolError: the XID is in use; or calls of this server are not permitted (see `allow`); or there is
                 a credit for the call, but its memory cannot be registered, its header cannot hold the chunks, or it
                 needs chunks where none are permitted. If the call waits for credit, `CallFailed` reports these later.
+            OutOfMemory: there is a credit for the call, but no memory for the results; reported later as well.
             TransportClosed: the connection has ended.
-            MemoryError: the system has no memory for the results.
         """
         session = self._session
         if not self._allowed or session.state is _CLOSED:
@@ -146,7 +146,7 @@ class Requester:
 
         Returns the payload: a gather list, or octets that the outbox is to join with a header without chunks; never
         None, unlike other `Preparer`s. Raises LocalProtocolError: memory cannot be registered, the header cannot hold
-        the chunks, or the call needs chunks in a direction without them.
+        the chunks, or the call needs chunks in a direction without them; OutOfMemory: there is none for the results.
         """
         payload = message.payload
         assert payload is not None
@@ -170,7 +170,7 @@ class Requester:
         whole = payload.joined() if payload.items else payload.reduced
         return whole if octets <= session.joined_octets else (whole,)
 
-    def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
+    def on_unsendable(self, message: Call, error: LocalProtocolError | OutOfMemory) -> None:
         """Ends a call that had waited and cannot be sent, and reports it by `CallFailed`."""
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
@@ -200,7 +200,7 @@ class Requester:
 
         Returns the gather list of the call's message, empty if the carrier has taken the call; None if neither chunk
         nor carrier is needed: the caller then sends the whole encoded call. Raises LocalProtocolError: memory cannot be
-        registered, or the header cannot hold the chunks.
+        registered, or the header cannot hold the chunks; OutOfMemory: there is none for the results.
         """
         session = self._session
         limits = session.plan_limits
@@ -394,7 +394,7 @@ class Requester:
         call.state = TRANSITIONS[call.state, CallInput.REFUSE]
         try:
             self._outbox.send(call, self)
-        except LocalProtocolError as error:
+        except (LocalProtocolError, OutOfMemory) as error:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:

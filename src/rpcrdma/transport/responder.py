@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rpcrdma import limits
-from rpcrdma.errors import LocalProtocolError, RpcRdmaError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
@@ -360,7 +360,7 @@ class Responder:
         message.long = plan.form is ReplyForm.LONG
         return gather
 
-    def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
+    def on_unsendable(self, _message: Any, error: LocalProtocolError | OutOfMemory) -> None:
         """Raises `error`; never called, since a planned reply can always be sent."""
         raise error
 

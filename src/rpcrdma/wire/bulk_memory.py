@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import Self
 
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
 
 __all__ = ["PooledMemory", "ResultMemory", "behind", "buffer", "bulk"]
@@ -43,7 +44,7 @@ class PooledMemory(mmap.mmap):
     since it may move then, and the device would go on with the old place.
 
     Raises:
-        MemoryError: the system gives no more memory.
+        OutOfMemory: the system gives no more memory.
     """
 
     __slots__ = ()
@@ -52,7 +53,7 @@ class PooledMemory(mmap.mmap):
         try:
             memory = super().__new__(cls, -1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
-            raise MemoryError(f"{octets} octets: {error.strerror}") from None
+            raise OutOfMemory(f"{octets} octets: {error.strerror}") from None
         if octets >= _HUGE_PAGES_OCTETS:
             with contextlib.suppress(OSError):
                 memory.madvise(mmap.MADV_HUGEPAGE)
@@ -138,8 +139,7 @@ class ResultMemory:
         size = -(-octets // mmap.PAGESIZE) * mmap.PAGESIZE
         if size > RESULT_OCTETS_KEPT_MAX:
             return buffer(octets)
-        buffers = self._buffers.pop(size, None) or []
-        self._buffers[size] = buffers
+        buffers = self._buffers.get(size) or []
         for index in range(min(_TRIED, len(buffers))):
             if _references(buffers, index) == _ALONE:
                 memory = buffers.pop(index)
@@ -148,6 +148,9 @@ class ResultMemory:
             memory = PooledMemory(size)
             self._octets += size
         buffers.append(memory)
+        # Last, and not before there is memory: without it nothing has changed.
+        self._buffers.pop(size, None)
+        self._buffers[size] = buffers
         while self._octets > RESULT_OCTETS_KEPT_MAX:
             self._drop()
         return memoryview(memory)[:octets]
