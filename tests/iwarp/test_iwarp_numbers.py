@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from rpcrdma.iwarp.config import READS_MAX, IwarpConfig, ReadyFrame
@@ -78,6 +80,8 @@ def test_a_setting_at_its_bound_is_taken(settings: dict[str, object]) -> None:
         ({"startup_timeout_s": 0.0}, "startup_timeout_s"),
         ({"startup_timeout_s": -1.0}, "startup_timeout_s"),
         ({"nudge_after_s": -0.001}, "nudge_after_s"),
+        ({"startup_timeout_s": math.nan}, "startup_timeout_s"),
+        ({"nudge_after_s": math.nan}, "nudge_after_s"),
         ({"ready_frames": ReadyFrame(0)}, "ready_frames"),
         ({"peer_to_peer": True, "enhanced": False}, "peer_to_peer"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from math import nan
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from rpcrdma import limits
 from rpcrdma.transport.config import OFFERED_OCTETS_MIN, TransportConfig
 from rpcrdma.transport.private_data import decode_private_data
 from support.cases import each_case
+
+WORD_MAX = (1 << 32) - 1
 
 DEFAULTS: dict[str, Any] = {
     "inline_send_octets": 36864,
@@ -46,15 +49,16 @@ def test_settings_that_are_not_given_have_the_values_of_the_manual() -> None:
         ("inline_receive_octets", [1024, 2048, 4096, 262144], [0, 1023, 1025, 1536, 262143, 262145, 263168]),
         ("offered_send_octets", [4096, 4097, 262143, 262144], [0, 1024, 4095, 262145]),
         ("offered_receive_octets", [4096, 4097, 262143, 262144], [0, 1024, 4095, 262145]),
-        ("credits_requested", [1, 2], [-1, 0]),
-        ("credits_granted", [1, 2], [-1, 0]),
-        ("reverse_credits_requested", [1, 2], [-1, 0]),
-        ("reverse_credits_granted", [1, 2], [-1, 0]),
-        ("segment_octets_max", [1, 2], [-1, 0]),
+        ("credits_requested", [1, 2, WORD_MAX], [-1, 0, WORD_MAX + 1]),
+        ("credits_granted", [1, 2, WORD_MAX], [-1, 0, WORD_MAX + 1]),
+        ("reverse_credits_requested", [1, 2, WORD_MAX], [-1, 0, WORD_MAX + 1]),
+        ("reverse_credits_granted", [1, 2, WORD_MAX], [-1, 0, WORD_MAX + 1]),
+        ("segment_octets_max", [1, 2, WORD_MAX], [-1, 0, WORD_MAX + 1]),
+        ("read_chunks_max", [0, 1], [-1]),
         ("call_octets_pulled_max", [1, 2], [-1, 0]),
         ("reply_octets_max", [1, 2], [-1, 0]),
         ("in_messages_octets_max", [None, 0, 1], [-1]),
-        ("stalled_s", [0.5, 1.0], [0.0, -0.5]),
+        ("stalled_s", [0.5, 1.0], [0.0, -0.5, nan]),
     ],
 )
 def test_each_setting_has_its_bounds(name: str, taken: list[Any], refused: list[Any]) -> None:

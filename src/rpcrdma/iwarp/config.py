@@ -75,11 +75,11 @@ class IwarpConfig:
         for name, depth in (("inbound_reads", self.inbound_reads), ("outbound_reads", self.outbound_reads)):
             if not 0 <= depth <= READS_MAX:
                 raise ValueError(f"{name} is {depth}, not within 0 to {READS_MAX}")
-        if self.startup_timeout_s <= 0:
+        if not self.startup_timeout_s > 0:
             raise ValueError(f"startup_timeout_s is {self.startup_timeout_s}, not above 0")
         if not 0 <= self.first_send_pause_s < self.startup_timeout_s:
             raise ValueError(f"first_send_pause_s is {self.first_send_pause_s}, not within 0 to startup_timeout_s")
-        if self.nudge_after_s < 0:
+        if not self.nudge_after_s >= 0:
             raise ValueError(f"nudge_after_s is {self.nudge_after_s}, below 0")
         if not self.ready_frames:
             raise ValueError("ready_frames is empty: peer-to-peer set-up needs at least one (RFC 6581 section 9.2)")

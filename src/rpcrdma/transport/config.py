@@ -18,6 +18,9 @@ __all__ = ["OFFERED_OCTETS_MIN", "ReverseSupport", "Role", "TransportConfig"]
 OFFERED_OCTETS_MIN = 4096
 """The largest message, in octets, that every peer receives before it has sent its transport properties."""
 
+_WORD_MAX = (1 << 32) - 1
+"""The largest number in a word of a header: credits, and the length of a segment."""
+
 
 class Role(enum.Enum):
     """The role of one end of a connection: client or server."""
@@ -110,14 +113,16 @@ class TransportConfig:
             "reverse_credits_requested",
             "reverse_credits_granted",
             "segment_octets_max",
-            "call_octets_pulled_max",
-            "reply_octets_max",
         ):
+            if not 1 <= getattr(self, name) <= _WORD_MAX:
+                raise ValueError(f"{name} must be from 1 to {_WORD_MAX}")
+        for name in ("call_octets_pulled_max", "reply_octets_max"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if self.in_messages_octets_max is not None and self.in_messages_octets_max < 0:
-            raise ValueError("in_messages_octets_max must be at least 0")
-        if self.stalled_s <= 0:
+        for name in ("in_messages_octets_max", "read_chunks_max"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} must be at least 0")
+        if not self.stalled_s > 0:
             raise ValueError("stalled_s must be more than 0")
 
     @property
