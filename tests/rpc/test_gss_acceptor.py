@@ -63,12 +63,14 @@ class Server:
         self.mechanism = mechanism or FakeMechanism(users={"alice@REALM": ALICE})
         self.now_s = 0.0
         self.failures: list[tuple[str, str]] = []
+        self.made: list[tuple[str, str]] = []
         handles = itertools.count(1)
         self.acceptor = Acceptor(
             self.mechanism,
             clock=lambda: self.now_s,
             random_octets=lambda length: next(handles).to_bytes(length, "big"),
             on_failure=lambda peer, failure: self.failures.append((peer, str(failure))),
+            on_made=lambda peer, principal: self.made.append((peer, principal)),
             **bounds,
         )
         self.dispatcher = Dispatcher([Adding()], acceptor=self.acceptor)
@@ -330,6 +332,17 @@ def test_a_context_that_ends_within_a_call_is_told_with_the_reply() -> None:
     assert protection is not None
     told = protection.protect(call.success(1)).reduced
     assert int.from_bytes(told[-4:], "big") == AuthStat.RPCSEC_GSS_CTXPROBLEM
+
+
+def test_a_context_that_has_expired_when_it_is_made_is_told_as_a_failure_alone() -> None:
+    server, _ = with_session()
+    assert (server.made, server.failures) == ([("::1", "alice@REALM")], [])
+    server.mechanism.expired = True
+    with pytest.raises(AuthError) as error:
+        server.session(host="192.0.2.7")
+    assert error.value.stat == AuthStat.RPCSEC_GSS_CTXPROBLEM
+    assert (len(server.made), server.failures) == (1, [("192.0.2.7", "the context has ended")])
+    assert len(server.acceptor) == 1
 
 
 @each_case("service", GssService)

@@ -268,8 +268,8 @@ class ContextCreation:
 
         The acceptor keeps a finished context for calls, and calls its `on_made`; it keeps an unfinished one for the
         next token. The reply of a finished context gets a verifier; others are returned unchanged. No context is
-        entered if `step` failed, which `Acceptor.on_failure` reports, or the reply is not SUCCESS. If the new context
-        has expired already, it is removed, and the result is a denial with RPCSEC_GSS_CTXPROBLEM.
+        entered if the reply is not SUCCESS, if `step` failed, or if the new context has expired already, for which the
+        result is a denial with RPCSEC_GSS_CTXPROBLEM; `Acceptor.on_failure` reports the last two.
         """
         context, acceptor = self._context, self._acceptor
         if self._failure is not None:
@@ -280,13 +280,14 @@ class ContextCreation:
         if not self._finished:
             acceptor.wait_for_token(context)
             return reply
+        try:
+            reply = protected_reply(reply, context.gss, GssService.NONE, context.window.size)
+        except GssFailure as failure:
+            acceptor.on_failure(self._peer, failure)
+            return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
         context.finish(self._principal, self._user, self._expires_s)
         acceptor.keep(context)
-        try:
-            return protected_reply(reply, context.gss, GssService.NONE, context.window.size)
-        except GssFailure:
-            acceptor.end(context.handle)
-            return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
+        return reply
 
 
 def _wait_only() -> None:
@@ -314,8 +315,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 def _make_context(token: bytes, context: Any) -> InitResult:
     """Handles a call that makes an RPCSEC_GSS context: passes the client's token to `ContextCreation.step`.
 
-    `context` is the `CallContext`, whose `protection` is the `ContextCreation`. Returns rpc_gss_init_res for the client
-    (RFC 2203 section 5.2.3.1).
+    `context`, a `CallContext`, has the `ContextCreation` as `protection`. Returns rpc_gss_init_res (RFC 2203 5.2.3.1).
     """
     creation: ContextCreation = context.protection
     return creation.step(token)
