@@ -141,16 +141,25 @@ def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     assert state_of(qp) is State.MUTE
     assert events_of(qp) == [ESTABLISHED]
     assert offers(qp) == [IDLE]
-    assert qp._exchange.agreement is not None
+    assert (qp._exchange.agreement, qp._exchange.request, len(qp._exchange.next_buffer())) == (None, None, 1)
     # It may not speak yet.
     assert not qp._sender.open
     assert send(qp) == b""
     give(qp, fpdu(tagged(0, 0, 0)))
     assert state_of(qp) is State.OPEN
     assert qp._sender.open
-    assert (qp._exchange.agreement, qp._exchange.request, len(qp._exchange.next_buffer())) == (None, None, 0)
     assert events_of(qp) == []
     assert send(qp) == fpdu(untagged(3, 0, 1, b"hello"))
+
+
+def test_an_initiator_keeps_nothing_of_the_start_up_and_notices_an_octet_that_comes_too_early() -> None:
+    qp = initiator()
+    assert (qp._exchange.agreement, qp._exchange.request, offers(qp)) == (None, None, [1])
+    give(qp, b"x")
+    assert state_of(qp) is State.CLOSED
+    (event,) = events_of(qp)
+    assert isinstance(event, Disconnected)
+    assert event.reason == "the peer sent before it was its turn"
 
 
 # Deadlines.

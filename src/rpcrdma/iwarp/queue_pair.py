@@ -394,16 +394,16 @@ class IwarpQueuePair:
         self.events.append(
             Established(private_data=data, inbound_reads=self.inbound_reads, outbound_reads=self.outbound_reads)
         )
+        self._exchange.release()
 
     def _first_frame(self) -> None:
-        """Lets a responder send after the first valid FPDU, reports `Established` if due, frees start-up memory."""
+        """Lets a responder send after the first valid FPDU, and reports `Established` if due."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()
         elif self.state is State.MUTE:
             self._move(Input.FPDU)
         self._sender.open = True
-        self._exchange.release()
 
     # Time
 

@@ -358,7 +358,8 @@ class StartupExchange:
     def release(self) -> None:
         """Drops the memory of the start-up, `request` and `agreement` included; `peer_data` stays.
 
-        Called at a responder when the first FPDU has arrived.
+        Called when the connection is established. One octet of memory is left: an initiator that has not sent yet still
+        notices what comes too early.
         """
-        self._octets = bytearray()
+        self._octets = bytearray(1)
         self.request = self.agreement = None
