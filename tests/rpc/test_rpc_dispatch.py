@@ -135,6 +135,23 @@ def test_handlers_are_taken_as_decorators_make_them() -> None:
     Dispatcher([service])
 
 
+def test_handlers_are_renewed_all_or_none_and_procedures_stay_as_they_are() -> None:
+    two, four = Version2(), Version4()
+    dispatcher = Dispatcher([two, four])
+    vars(two).update(double=lambda args, _context: args + 1, missing=lambda args, _context: args)
+    vars(four).update(triple=lambda args: args)
+    with pytest.raises(LocalProtocolError, match=r"Version4\.triple cannot answer TRIPLE"):
+        dispatcher.renew_handlers()
+    assert opened(dispatcher, call(DOUBLE, 7)).route.handler(7, None) == 14
+    del four.triple
+    dispatcher.renew_handlers()
+    assert opened(dispatcher, call(DOUBLE, 7)).route.handler(7, None) == 8
+    assert opened(dispatcher, call(PROGRAM_4.procedures[1], 7)).route.handler(7, None) == 21
+    refused = ServerCall(7, Decoder(call(MISSING, 7)))
+    assert dispatcher.open_call(refused) is not None
+    assert refused.status == "PROC_UNAVAIL"
+
+
 def header(*, program: int = NUMBER, version: int = 2, number: int = 1, **auth: OpaqueAuth) -> bytes:
     enc = Encoder()
     encode_call(enc, XID, program, version, number, **auth)

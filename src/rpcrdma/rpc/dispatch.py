@@ -190,18 +190,23 @@ class Dispatcher:
     def renew_handlers(self) -> None:
         """Takes the present methods of the services as handlers of the next calls, after methods have been replaced.
 
-        A new method runs where the former one ran (`Route.execution`), and its parameters are not checked. A procedure
-        whose method is gone keeps its handler.
+        A new method runs where the former one ran (`Route.execution`). The procedures that have a handler stay the
+        same: one whose method is gone keeps its handler, and one that had none gets none.
 
         Raises:
-            KeyError: a procedure that had no handler has a method now.
+            LocalProtocolError: a method does not take the two arguments of every handler; all handlers stay then.
         """
+        renewed: list[tuple[Route, Callable[[Any, CallContext], Any]]] = []
         for service in self.services:
             program = service.PROGRAM
             for number, procedure in program.procedures.items():
                 handler = getattr(service, procedure.method, None)
-                if handler is not None:
-                    self._routes[program.number, program.version, number].handler = handler
+                route = self._routes.get((program.number, program.version, number))
+                if handler is not None and route is not None:
+                    _check_handler(service, procedure, handler)
+                    renewed.append((route, handler))
+        for route, handler in renewed:
+            route.handler = handler
 
     def open_call(self, call: ArrivedCall) -> Payload | None:
         """Finds the handler of a call and decodes the arguments; sets the attributes of `call` that become known.

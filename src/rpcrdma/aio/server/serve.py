@@ -363,6 +363,7 @@ class Server:
         """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
 
         A method that takes the place of another one runs where that one ran: in the event loop, a thread or a task.
+        Raises LocalProtocolError if a method does not take the two arguments of every handler.
         """
         for dispatcher in (self._over_rdma, self._tcp.dispatcher):
             dispatcher.renew_handlers()
