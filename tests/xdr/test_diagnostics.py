@@ -118,6 +118,10 @@ ERRORS: list[tuple[str, ...]] = [
     ),
     ("struct s { opaque d<4>; };\npragma limit s.d 1;\npragma limit «s».d 2;", "a second pragma for s.d"),
     ("struct s { int d; };\npragma limit s.«d» 1;", "d is not of variable length"),
+    (
+        "union u switch (int n) { case 1: int c; default: int d; };\npragma limit u.«d» 1;",
+        "d is not of variable length",
+    ),
     ("struct s { opaque d<4>; };\npragma limit s.d «-1»;", "-1 is not a limit: 0 to 4294967295"),
     (
         "struct s { int d<4>; };\npragma pairs s.d s.«d»;",

@@ -99,8 +99,8 @@ class Resolver:
             return
         item = self.module.classes.get(module_name(target.type.name))
         if target.member is not None and item is not None:
-            members = item.members if isinstance(item, model.Struct) else item.arms
-            names = [member.name for member in members]
+            members = item.members if isinstance(item, model.Struct) else [*item.arms, item.default]
+            names = [member.name for member in members if member is not None]
             if field_name(target.member.name) not in names:
                 self.symbols.unknown("member", target.member.name, target.member.place, names)
                 return
