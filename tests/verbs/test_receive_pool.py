@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcrdma.testing.endpoint_pair import EndpointPair
 from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import ReceivePool
+from rpcrdma.verbs.receive_pool import ScatteredBuffer
 
 
 def test_what_is_given_back_is_given_again() -> None:
@@ -43,3 +46,13 @@ def test_a_plain_buffer_is_its_only_part() -> None:
     memory = memoryview(bytearray(range(128)))
     buffers = ReceivePool(64).divide(memory, 2)
     assert [[bytes(part) for part in buffer.parts] for buffer in buffers] == [[memory[:64]], [memory[64:]]]
+
+
+def test_what_is_longer_than_a_scattered_buffer_is_refused_whole() -> None:
+    memory = memoryview(bytearray(8))
+    buffer = ScatteredBuffer((memory[:3], memory[3:]))
+    with pytest.raises(ValueError, match="6 octets at 3 do not fit in a buffer of 8"):
+        buffer.write(3, b"abcdef")
+    assert bytes(memory) == bytes(8)
+    buffer.write(2, b"abcdef")
+    assert buffer.joined(8) == b"\0\0abcdef"

@@ -54,8 +54,13 @@ class ScatteredBuffer:
         Args:
             start: the index of the first octet.
             data: the octets, which must end within the buffer.
+
+        Raises:
+            ValueError: the octets end behind the buffer; nothing is copied.
         """
         rest = memoryview(data)
+        if start + len(rest) > self.octets:
+            raise ValueError(f"{len(rest)} octets at {start} do not fit in a buffer of {self.octets}")
         while rest:
             target = self.target(start, len(rest))
             target[:] = rest[: len(target)]
