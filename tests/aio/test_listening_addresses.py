@@ -27,7 +27,10 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
 from support.host_pair import Hosts
-from support.waiting import until
+from support.simulated import Simulated
+from support.waiting import time_passes, until
+
+SIMULATED = Simulated()
 
 
 class _Nothing(v3.NFS_V3_Service):
@@ -161,6 +164,20 @@ async def test_limits_of_a_running_server_change(scheme: str) -> None:
                 async with connect(url, v3.PROGRAM):
                     statistics = server.statistics
                     await until(lambda: statistics().rdma.connections + statistics().tcp.connections == 0)
+
+
+@pytest.mark.usefixtures("virtual_time")
+async def test_an_idle_connection_stays_without_a_limit_and_a_server_that_has_stopped_looks_for_none() -> None:
+    there, here = RdmaServerConfig(idle_s=0, provider=SIMULATED), ConnectOptions(provider=SIMULATED, keepalive_s=None)
+    async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=there)) as server:
+        async with connect(server.listening[0], v3.PROGRAM, options=here) as connection:
+            await connection.call(v3.NULL, None)
+            await time_passes(7200)
+            await connection.call(v3.NULL, None)
+        assert server.statistics().rdma.connections_made == 1
+    limits: dict[str, Any] = {"connections_max": 4, "connections_per_host": 4, "memory_octets_max": 64 << 20}
+    server.set_limits(**limits, rdma_idle_s=60, tcp_idle_s=60, calls_per_host=None)
+    assert server._rdma._sweep_timer is None
 
 
 @without_network

@@ -555,6 +555,15 @@ async def test_a_silence_is_warned_of_once_and_again_only_if_it_lasts_twice_as_l
 
 
 @in_virtual_time
+async def test_a_silence_of_0_s_stands_for_no_warning(caplog: Any) -> None:
+    caller = await Peer(silent).caller(warn_after_s=0.0)
+    with pytest.raises(CallTimeout):
+        await caller.call(ONE, None, timeout_s=20)
+    assert not caplog.records
+    await caller.close()
+
+
+@in_virtual_time
 async def test_answers_in_time_and_stalls_of_this_process_are_no_silence(caplog: Any) -> None:
     peer = Peer(answering)
     caller = await peer.caller(warn_after_s=3.0)

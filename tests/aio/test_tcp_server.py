@@ -177,6 +177,9 @@ async def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> 
         await time_passes(20)
         rig.service.gate.set()
         assert await call == 4
+    async with serving(idle_s=0) as rig, await rig.caller() as idle:
+        await time_passes(7200)
+        assert await idle.call(DOUBLE, 1) == 2, "0 stands for no limit"
 
 
 @without_network

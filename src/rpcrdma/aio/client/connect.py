@@ -105,7 +105,7 @@ class ConnectOptions:
     warn_after_s: float | None = 3.0
     """The silence in seconds of a server with unanswered calls, or while connecting, after which the logger
     "rpcrdma.client" warns once; each later silence causes a warning only if it is twice as long as the last one that
-    did. None: never, for servers whose handlers take long."""
+    did. None or 0: never, for servers whose handlers take long."""
     call_timeout_s: float | None = 60.0
     """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True

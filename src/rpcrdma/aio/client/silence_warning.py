@@ -21,7 +21,7 @@ class SilenceWatch:
     no more, `end`. While no answer is awaited, no timer runs. Each further warning takes a silence twice as long.
 
     Args:
-        after_s: the first silence in seconds that causes a warning; None: no warnings.
+        after_s: the first silence in seconds that causes a warning; None or 0: no warnings.
         waits: returns whether this side waits for an answer.
         answers: returns a count that rises with each answer.
         tell: returns the text of the warning for a silence of the given seconds.
@@ -43,7 +43,7 @@ class SilenceWatch:
         self._tell = tell
         self._counted = self._looks = 0
         self._handle: asyncio.TimerHandle | None = None
-        self.resting = after_s is not None
+        self.resting = bool(after_s)
         """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:

@@ -65,7 +65,7 @@ class TcpConnection(CallsMade):
         sock, active: the connected socket; whether this side has connected, as a client does.
         results, arguments: the memory for results, and the memory against which received calls are counted.
         record_octets_max: the bound on the octets of each call and each reply.
-        idle_s: the seconds after which a server ends an idle connection; None: never.
+        idle_s: the seconds after which a server ends an idle connection; None or 0: never.
         credential: the credential of this side's calls; None: AUTH_NONE.
         answering: answers the peer's calls; None: they are dropped.
         observer: called with each call of this side that was made with `call` and has ended.
@@ -162,7 +162,7 @@ class TcpConnection(CallsMade):
         self.timer.watch(self)
         self._idle = Alarm(self._check_idle)
         self._idle_s = idle_s
-        if idle_s is not None:
+        if idle_s:
             self._idle.due_s = self._active_at + idle_s
             self.timer.watch(self._idle)
             self.timer.look()

@@ -64,7 +64,8 @@ class RdmaServerConfig:
     that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`;
     or 16 if that is more, but then at most seven eighths of `connections_max`."""
     idle_s: float | None = RDMA_IDLE_S
-    """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None: never.
+    """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None or 0:
+    never.
 
     A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
     extension: str = "auto"
@@ -143,6 +144,7 @@ class RdmaServer:
             RDMA_RECEIVES_LOCKED_OCTETS_MAX,
             of_one_max=config.connections_per_host,
         )
+        self._accepts = True
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
         self._extensions = config.all_extensions()
@@ -210,7 +212,7 @@ class RdmaServer:
         Args:
             connections_max: the most connections.
             connections_per_host: the most connections of one address; None: the default for `connections_max`.
-            idle_s: seconds after which an idle connection ends, a present one as well; None: never.
+            idle_s: seconds after which an idle connection ends, a present one as well; None or 0: never.
         """
         self._config = replace(
             self._config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
@@ -223,6 +225,7 @@ class RdmaServer:
 
     def stop_accepting(self) -> None:
         """Stops accepting connections, and drops calls that arrive on present ones; calls in progress are answered."""
+        self._accepts = False
         self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -276,7 +279,7 @@ class RdmaServer:
         self._admission.add(connection, address[0], starting_s=starting_s, locked_octets=connection.locked_octets)
 
     def _sweep_later(self) -> None:
-        if self._config.idle_s is not None and self._sweep_timer is None:
+        if self._config.idle_s and self._sweep_timer is None and self._accepts:
             self._sweep_timer = self._loop.call_later(self._config.idle_s / 4, self._sweep)
 
     def _sweep(self) -> None:

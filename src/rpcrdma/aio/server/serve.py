@@ -333,10 +333,9 @@ class Server:
 
         Args:
             connections_max: the most RDMA connections, and the most TCP connections.
-            connections_per_host: the most connections of one address, of each kind; None: the default for
-                `connections_max`.
-            rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
-            tcp_idle_s: seconds after which an idle TCP connection ends; None: never. Holds for later connections only.
+            connections_per_host: the most of one address, of each kind; None: the default for `connections_max`.
+            rdma_idle_s: seconds after which an idle RDMA connection ends; None or 0: never.
+            tcp_idle_s: seconds after which an idle TCP connection ends, for later ones; None or 0: never.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
             calls_per_host: as `ServeOptions.calls_per_host`; None: no bound, clients take turns; 0: ValueError.
         """

@@ -54,7 +54,7 @@ class TcpServerConfig:
     `ConnectOptions.record_octets_max`."""
     idle_s: float | None = RPC_IDLE_S
     """Seconds without running calls, in which the client neither completed a call nor read a reply, after which a
-    connection ends; None: never.
+    connection ends; None or 0: never.
 
     A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
 
@@ -210,7 +210,7 @@ class TcpServer:
         Args:
             connections_max: the most connections.
             connections_per_host: the most connections of one address; None: the default for `connections_max`.
-            idle_s: seconds after which an idle connection ends, for later connections; None: never.
+            idle_s: seconds after which an idle connection ends, for later connections; None or 0: never.
         """
         self.config = replace(
             self.config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
