@@ -180,7 +180,8 @@ class TransportClosed(RpcRdmaError):
 
     Args:
         reason: the cause.
-        protocol_error: whether the connection ended because the peer broke the protocol.
+        protocol_error: whether the connection ended because one side broke the protocol, as found here or stated by the
+            peer.
     """
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
@@ -193,7 +194,7 @@ class NoAnswer(TransportClosed, ConnectFailed):
 
     Args:
         reason: the cause and the remedy.
-        protocol_error: whether the peer broke the protocol.
+        protocol_error: as for `TransportClosed`.
     """
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
