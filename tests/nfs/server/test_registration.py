@@ -140,6 +140,36 @@ async def test_programs_are_registered_while_the_server_runs(rpcbind: Rpcbind) -
 
 
 @jumping
+async def test_what_is_cancelled_while_it_registers_programs_leaves_none_at_rpcbind(
+    rpcbind: Rpcbind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, ours, register = asyncio.get_running_loop(), registered(), rpcbind.set
+    cancels: list[Callable[[], object]] = []
+
+    def cancelled(args: binding, context: object) -> bool:
+        done = register(args, context)
+        if cancels and rpcbind.calls.count("SET") == 2:
+            loop.call_soon_threadsafe(cancels.pop())
+        return done
+
+    monkeypatch.setattr(rpcbind, "set", cancelled)
+    starting = asyncio.create_task(ours.start(required=False))
+    cancels.append(starting.cancel)
+    await asyncio.wait([starting])
+    assert (starting.cancelled(), rpcbind.entries) == (True, OF_OTHERS)
+    await ours.start(required=True)
+    rpcbind.entries = dict(OF_OTHERS)
+    rpcbind.calls.clear()
+    keeping = ours._task
+    assert keeping is not None
+    cancels.append(keeping.cancel)
+    ours.look_soon()
+    await asyncio.wait([keeping])
+    await ours.close()
+    assert (keeping.cancelled(), rpcbind.entries) == (True, OF_OTHERS)
+
+
+@jumping
 async def test_programs_are_registered_again_when_rpcbind_has_forgotten_them(
     rpcbind: Rpcbind, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -131,7 +131,11 @@ class RegisteredPrograms:
         Args:
             required: whether a fault is raised; else it is logged, and the task tries again.
         """
-        faults = await self._look()
+        try:
+            faults = await self._look()
+        except BaseException:
+            await self.close()
+            raise
         if required and faults:
             await self.close()
             raise ConnectFailed(faults[0])
@@ -224,8 +228,11 @@ class RegisteredPrograms:
                         "so; stop that server"
                     )
                     continue
+                # Before the call, which may be cancelled: rpcbind may carry it out all the same.
+                self._held[place] = address
                 if (refused := await self._register(rpcbind, place, address, found)) is not None:
                     faults.append(refused)
+                    del self._held[place]
                     continue
                 new.append(f"{place} at {address}")
             self._held[place] = address
@@ -265,8 +272,9 @@ class RegisteredPrograms:
         A registration stays at rpcbind if another server has replaced it, by `present`, rpcbind's list.
         """
         for place in places:
-            if self._is_ours(present.get(place), self._held.pop(place)):
+            if self._is_ours(present.get(place), self._held[place]):
                 await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
+            del self._held[place]
 
     async def _served_elsewhere(
         self, present: Mapping[ProgramNetid, port_mapper.binding], wanted: Set[tuple[int, int]]
