@@ -134,7 +134,7 @@ class ServerPathError(OSError):
     def __str__(self) -> str:
         if self.url is None:
             return super().__str__()
-        second = "" if self.url2 is None else f" -> {self.url2!r}"
+        second = "" if self.filename2 is None else f" -> {self.url2 or self.filename2!r}"
         return f"[Errno {self.errno}] {self.strerror}: {self.url!r}{second}"
 
     def found_at(self, url: Url) -> None:

@@ -9,6 +9,7 @@ import stat
 
 import pytest
 
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, TIME_NS_MAX, set_attributes, stat_from, statvfs_from
@@ -100,6 +101,8 @@ def test_each_status_is_an_error_of_the_class_that_its_errno_has_in_python(statu
     assert expected is BlockingIOError or isinstance(error, expected)
     again = pickle.loads(pickle.dumps(nfs_error(status, "/a", "/b")))
     assert (type(again), again.errno, again.filename, again.filename2) == (type(error), error.errno, "/a", "/b")
+    again.found_at(parse_url("tcp://server/data/a"))
+    assert str(again).endswith(": 'tcp://server:2049/data/a' -> '/b'")
 
 
 @each_case(
