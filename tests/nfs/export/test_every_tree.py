@@ -370,8 +370,9 @@ def test_names_move_and_replace_others_of_their_kind(kind: str, tmp_path: Path) 
         replaced = created(below, b"old", b"replaced").handle
         created(root, b"plain")
         made(root, b"empty")
-        left, entered = Change(), Change()
+        left, entered, before = Change(), Change(), file.attributes()
         root.rename(ME, b"file", below, b"old", left, entered)
+        assert file.attributes().change != before.change
         assert content(found(below, b"old")) == b"moved"
         assert found(below, b"old").handle == file.handle
         assert refused(lambda: located(exports, replaced, CONTEXT)) == errno.ESTALE

@@ -218,6 +218,7 @@ class MemoryNode(MemoryObject):
             if moved.kind is FileKind.DIRECTORY:
                 moved.parent_node = target
             target.enter(new, moved)
+            moved.touch()
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in `directory`.
