@@ -286,10 +286,23 @@ def test_none_is_given_of_a_file_that_a_local_process_has_open_for_writing(lease
     assert leased.given()
 
 
-def test_leases_are_bounded_and_shared_by_the_readers_of_a_file(leased: Leased) -> None:
+def test_leases_are_bounded_and_shared_by_the_readers_of_a_file(
+    leased: Leased, monkeypatch: pytest.MonkeyPatch
+) -> None:
     leased.leases.files_max = 1
-    first, second = leased.given(), leased.given(leased.other)
     inner = leased.client.handle("directory", "inner")
+    first = leased.given()
+    others, leased.leases._files, opened = leased.leases._files, {}, os.open
+
+    def opens_later(*how: Any, **more: Any) -> int:
+        leased.leases._files.update(others)
+        return opened(*how, **more)
+
+    with monkeypatch.context() as patch:
+        # Another thread has taken a lease while this one opens the file.
+        patch.setattr(os, "open", opens_later)
+        assert leased.delegated(handle=inner) is None
+    second = leased.given(leased.other)
     assert leased.delegated(handle=inner) is None
     gc.collect()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))

@@ -176,7 +176,8 @@ class LocalLeases:
         leased = _LeasedFile(fd, file, identity, on_writer)
         leased.users = 1
         with self._lock:
-            if file in self._files or not self._take(leased, close_idle_writer):
+            is_full = len(self._files) >= self.files_max
+            if file in self._files or is_full or not self._take(leased, close_idle_writer):
                 os.close(fd)
                 return None
             self._files[file] = self._by_fd[fd] = leased
