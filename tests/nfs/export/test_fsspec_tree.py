@@ -18,7 +18,7 @@ from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exporte
 from rpcrdma.nfs.export import export_limits, fsspec_store
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
-from rpcrdma.nfs.export.fsspec_store import shown_url
+from rpcrdma.nfs.export.fsspec_store import missing_package, shown_url
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
@@ -450,6 +450,13 @@ def test_a_url_that_cannot_be_exported_names_the_cause(url: str, text: str, tmp_
         with pytest.raises(OSError, match="cannot export") as caught:
             FsspecExports([Export(name="/", url=url, read_only=True)], state)
     assert text in str(caught.value)
+
+
+def test_a_missing_package_is_told_of_without_the_metadata_of_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ImportError("Install s3fs to access S3")
+    assert missing_package("s3", error) == "Install s3fs to access S3: pip install 'fsspec[s3]'"
+    monkeypatch.setattr(sys, "meta_path", [])
+    assert missing_package("s3", error) == "Install s3fs to access S3"
 
 
 def test_without_fsspec_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

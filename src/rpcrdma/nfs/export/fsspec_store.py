@@ -121,7 +121,9 @@ def missing_package(protocol: str, error: ImportError) -> str:
     The text lacks the command if fsspec does not know the package. `protocol` is the scheme of the URL, such as "s3".
     """
     text = str(error)
-    extras = importlib.metadata.metadata("fsspec").get_all("Provides-Extra") or ()
+    # None where fsspec was put on the path without the metadata of its distribution.
+    found = importlib.metadata.distributions(name="fsspec")
+    extras = {extra for each in found for extra in each.metadata.get_all("Provides-Extra") or ()}
     return text if protocol not in extras or "pip install" in text else f"{text}: pip install 'fsspec[{protocol}]'"
 
 
