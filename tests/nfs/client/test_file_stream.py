@@ -235,6 +235,15 @@ def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) 
     assert 8 <= server.in_flight_most <= 9
 
 
+async def test_a_read_of_no_octets_brings_none_of_those_that_were_read_elsewhere(server: Any, mounted: Any) -> None:
+    server.put("/file", data := pattern(3 * BLOCK))
+    async with await mounted(read_ahead_blocks=2).open("/file") as file:
+        found, rest = await file.pread_ahead(7, BLOCK, BLOCK)
+        assert found + bytes(rest) == data[BLOCK : 2 * BLOCK]
+        found, rest = await file.pread_ahead(0, BLOCK - 5, BLOCK)
+        assert (found, bytes(rest)) == (b"", b"")
+
+
 @each_case("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
 @each_case("how", ["read", "views"])
 async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:

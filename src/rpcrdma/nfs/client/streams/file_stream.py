@@ -322,7 +322,8 @@ class NfsFile:
             await self._settle_writes()
             check_offset(offset)
             found = await placed_bytes(self._node, size, fill)
-            return found, self._ahead.rest(offset + len(found))
+            # Without octets, the row may be that of a read elsewhere.
+            return found, self._ahead.rest(offset + len(found)) if found else memoryview(b"")
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read.
