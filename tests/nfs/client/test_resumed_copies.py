@@ -6,6 +6,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import stat
 import struct
 from asyncio import run
 from pathlib import Path
@@ -79,6 +80,28 @@ def test_a_download_goes_on_where_it_was(server: Any, mounted: Any, source: Any,
     third = Breaking(server, "read", 0)
     assert download(mounted, tmp_path) == len(CONTENT)
     assert third.offsets == []
+
+
+@each_case("there", ["before", "after"])
+def test_a_download_that_goes_on_has_the_mode_of_one_that_begins_now(
+    new_server: Any, tmp_path: Path, there: str
+) -> None:
+    server, mounted = new_server()
+    server.put("/file", CONTENT, 0o700).mtime = nfstime3(1234, 567)
+    own = tmp_path / "file"
+    for now in ("before", "after"):
+        own.unlink(missing_ok=True)
+        if now == there:
+            own.touch(0o600)
+        Breaking(server, "read", 30)
+        with pytest.raises(TransportClosed):
+            download(mounted, tmp_path)
+        server.read = type(server).read.__get__(server)
+    partial = tmp_path / partial_name("file", len(CONTENT), 1_234_000_000_567)
+    mode = 0o600 if there == "after" else 0o700
+    assert stat.S_IMODE(partial.stat().st_mode) == mode
+    download(mounted, tmp_path)
+    assert stat.S_IMODE(own.stat().st_mode) == mode
 
 
 def test_a_download_of_another_source_begins_anew(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:

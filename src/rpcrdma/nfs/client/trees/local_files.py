@@ -54,9 +54,7 @@ _MODE_KEPT = 0o777
 """The mode bits that are taken from a server; not the set-user-ID bit and its kin, as it may know other users."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
 _PAGE_ENTRIES = 500
-
 _HOLE_OCTETS = 4096
 """Local file systems have holes of their blocks' size, which is this on nearly all."""
 _ZEROS = bytes(_HOLE_OCTETS)
@@ -270,21 +268,23 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         OSError: the system refuses.
     """
     temporary = temporary_name()
-    final: int | None = mode & _MODE_KEPT
-    if not exact:
-        there = _regular_file(name, directory)
-        final = None if there is None else there.st_mode & _MODE_KEPT
+    there = None if exact else _regular_file(name, directory)
+    final = mode & _MODE_KEPT if exact else there and there.st_mode & _MODE_KEPT
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
+    made = Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
     if partial is not None:
         # In a shared directory, another user may have put anything under a name that can be foreseen.
         with contextlib.suppress(OSError):
             descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
             if _is_ours(descriptor):
+                # It may have been begun when `name` had another mode, or was missing.
+                os.fchmod(descriptor, stat.S_IMODE(os.fstat(made.descriptor).st_mode))
+                abandon_file(made)
                 return Temporary(descriptor, partial, name, directory, final, stays=True)
             os.close(descriptor)
-    return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
+    return made
 
 
 def _is_ours(descriptor: int) -> bool:
@@ -292,11 +292,10 @@ def _is_ours(descriptor: int) -> bool:
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
-    try:
+    with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
