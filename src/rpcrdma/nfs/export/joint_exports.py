@@ -126,7 +126,7 @@ class JointExports:
         `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
         cannot be looked up now) or CredentialTooWeak (the export asks for another flavor); logs all but EAGAIN.
         """
-        return self._part(tree.root.handle).admit(tree, context, version)
+        return self._part_of(tree).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
@@ -134,14 +134,14 @@ class JointExports:
         `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
         export fits the host, version or protection by TLS (logged); EAGAIN: the groups cannot be looked up now.
         """
-        return self._part(tree.root.handle).admit_mount(tree, context, version)
+        return self._part_of(tree).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """Returns the security flavors of a tree for callers of the call's host, the preferred first.
 
         Raises Refused: EACCES: the export is closed to the host; this is logged.
         """
-        return self._part(tree.root.handle).flavors(tree, context)
+        return self._part_of(tree).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
         """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
@@ -172,3 +172,7 @@ class JointExports:
     def _part(self, handle: bytes) -> Exports:
         """Returns all fsspec exports if a handle names one of them, else all local ones; the handle may be forged."""
         return self._remote if HandleSeal.export_in(handle) in self._in_remote else self.local
+
+    def _part_of(self, tree: Tree) -> Exports:
+        """Returns the exports to which `tree` belongs, or belonged: another tree may have its name by now."""
+        return self._remote if isinstance(tree, FsspecTree) else self.local
