@@ -62,6 +62,41 @@ def test_eviction_never_closes_what_is_in_use(server: Any, tree: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
+def test_a_write_that_comes_while_its_file_is_dropped_keeps_the_mark_of_its_data(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = server.services.nfs.exports
+    backend.trees[0].in_memory = False
+    files, handle = backend.parts.files, server.create(server.mount(), "file")
+    cache, waits_or_done = files._cache, threading.Event()
+    drop, lock = cache.drop, cache.lock
+
+    class Lock:
+        def __enter__(self) -> None:
+            if threading.current_thread() is writer:
+                waits_or_done.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    def write() -> None:
+        server.write(handle, b"x")
+        waits_or_done.set()
+
+    def drop_beside_a_write(dropped: bytes) -> Any:
+        writer.start()
+        assert waits_or_done.wait(60)
+        return drop(dropped)
+
+    writer = threading.Thread(target=write)
+    monkeypatch.setattr(cache, "lock", Lock())
+    monkeypatch.setattr(cache, "drop", drop_beside_a_write)
+    assert files.drop_idle_writer(backend.nodes.held[handle])
+    writer.join()
+    assert cache.held[handle].unstable
+
+
 def test_writers_of_one_file_see_every_change_of_the_others(server: Any) -> None:
     """Each change's attributes before are those after another one: no other change comes between."""
     file = server.create(server.mount(), "shared")

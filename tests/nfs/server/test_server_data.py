@@ -314,6 +314,24 @@ def test_a_file_that_is_opened_once_more_keeps_the_mark_of_data_written_until_th
     assert cache.held[file].unstable
 
 
+def test_a_file_that_is_evicted_just_before_the_data_of_a_write_is_marked_again(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = server.services.nfs.exports
+    backend.trees[0].in_memory = False
+    files, file = backend.parts.files, server.create(root, "file")
+    server.write(file, b"x")
+    pwrite = os.pwrite
+
+    def write_late(*how: Any) -> int:
+        files._evicted(files._cache.drop(file))
+        return pwrite(*how)
+
+    monkeypatch.setattr(os, "pwrite", write_late)
+    server.write(file, b"y")
+    assert files._cache.held[file].unstable
+
+
 @each_case("lost_by", ["eviction", "SETATTR", "removal of the export"])
 def test_a_commit_tells_of_data_that_was_lost_before_it(
     server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch, lost_by: str

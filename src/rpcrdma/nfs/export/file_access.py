@@ -216,7 +216,7 @@ class OpenFile(SparseObject):
         self.tells_waiting = True
         """Whether the file system supports RWF_NOWAIT reads; True until it refuses one."""
         self.unstable = False
-        """Whether the file has data that may be in memory alone until a COMMIT."""
+        """Whether data may be in memory alone until a COMMIT; set after it is written, as an eviction clears this."""
         self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
         """The callers that the kernel lets read, each with the file's change time, mode, owner and group then."""
 
@@ -261,9 +261,9 @@ class OpenFile(SparseObject):
         if judge:
             self.check_writer()
         with Changing(self, change):
+            written = os.pwrite(self.fd, data, offset) if data else 0
             if stable == Stable.UNSTABLE and not self.unstable:
                 self.tree.parts.files.mark(self)
-            written = os.pwrite(self.fd, data, offset) if data else 0
         if stable != Stable.UNSTABLE:
             self.sync(data_only=stable == Stable.DATA_SYNC)
         return Written(written, stable, verifier)
@@ -290,8 +290,8 @@ class OpenFile(SparseObject):
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
-            self.tree.parts.files.mark(self)
             copied = os.copy_file_range(fd, self.fd, octets, source_offset, offset)
+            self.tree.parts.files.mark(self)
         return Written(copied, Stable.UNSTABLE, verifier)
 
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
@@ -396,11 +396,12 @@ class OpenFiles:
 
     def mark(self, file: OpenFile) -> None:
         """Marks a file that gets unstable data, so that `commit`, `close` and others put it on the disk."""
-        # A client of version 4 may have it open although it was dropped, and maybe opened anew, since.
-        held = self.get(file)
+        # Whoever drops it has to see the mark. A client of version 4 may have it open although it was dropped before.
+        with self._cache.lock:
+            held = self.get(file)
+            (held or file).unstable = True
         if held is None and not file.in_memory:
             self._cache.put(file)
-        (held or file).unstable = True
 
     def drop(self, node: HeldNode) -> None:
         """Drops the open file of a removed node without a sync; the descriptor closes when no call uses it."""
@@ -411,11 +412,10 @@ class OpenFiles:
 
         The descriptor stays open as long as calls refer to the file.
         """
-        file = self._cache.held.get(node.handle)
-        if file is None or not file.writable or file.unstable:
-            return False
-        del file
-        return self._cache.drop(node.handle) is not None
+        with self._cache.lock:
+            file = self._cache.held.get(node.handle)
+            is_idle = file is not None and file.writable and not file.unstable
+            return is_idle and self._cache.drop(node.handle) is not None
 
     def drop_idle(self) -> None:
         """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.

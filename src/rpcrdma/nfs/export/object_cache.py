@@ -33,7 +33,8 @@ class ObjectCache(Generic[C]):
         self._evicted = evicted
         self.held: dict[bytes, C] = {}
         """The items by handle; only methods change it."""
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
+        """Held by each method that changes `held`, and by callers for what must not be divided by such a change."""
 
     def put(self, item: C) -> C | None:
         """Holds `item`, and evicts others beyond the limit; returns the item that had the same handle before, or None.
@@ -41,7 +42,7 @@ class ObjectCache(Generic[C]):
         Calls `evicted` with each evicted item, in the calling thread; not with the item that `item` replaces.
         """
         out: list[C] = []
-        with self._lock:
+        with self.lock:
             held = self.held
             before = held.get(item.handle)
             held[item.handle] = item
@@ -62,7 +63,7 @@ class ObjectCache(Generic[C]):
 
     def drop(self, handle: bytes) -> C | None:
         """Drops the item with the file handle `handle` and returns it; returns None if there is none."""
-        with self._lock:
+        with self.lock:
             return self.held.pop(handle, None)
 
     def drop_idle(self, keep: Callable[[C], bool] = lambda _: False) -> list[C]:
@@ -70,7 +71,7 @@ class ObjectCache(Generic[C]):
 
         So an item is dropped that was not used since the last call of this method, or since `put` cleared the mark.
         """
-        with self._lock:
+        with self.lock:
             idle = [item for item in self.held.values() if not item.used and not keep(item)]
             for item in idle:
                 del self.held[item.handle]
@@ -80,7 +81,7 @@ class ObjectCache(Generic[C]):
 
     def drop_those(self, which: Callable[[C], bool]) -> list[C]:
         """Drops and returns the items for which `which` returns True."""
-        with self._lock:
+        with self.lock:
             found = [item for item in self.held.values() if which(item)]
             for item in found:
                 del self.held[item.handle]
@@ -88,7 +89,7 @@ class ObjectCache(Generic[C]):
 
     def drop_all(self) -> list[C]:
         """Drops and returns all items."""
-        with self._lock:
+        with self.lock:
             everything = list(self.held.values())
             self.held.clear()
         return everything
