@@ -1,7 +1,9 @@
 """The exports of a server of NFS version 4, which has them in one tree of names (RFC 8881 section 7).
 
-Directories above exports are of the file system of the root, and each export is of another one. A directory of the
-root's own file system that is empty, or has more than directories, is no such directory but exported itself.
+Directories above exports are of the file system of the root, and each export is of another one. A root that is empty,
+or has more than directories, is no such directory but exported itself. A directory below it that has more is none
+either: it is a part of the root's file system, is not listed itself, and is read no further than the page that shows
+this, since it may be of any size.
 """
 
 from __future__ import annotations
@@ -107,7 +109,8 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
     An export is a directory with another fsid than the root, an entry with an rdattr_error, or the root itself ("/") if
     it is empty or has other objects than directories. The root is the only one if no other is found, or if it refuses
     the flavor of this session (NFS4ERR_WRONGSEC). Exports below other exports are not found, nor those beyond
-    `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs. Flavors are asked for the first 256 exports, and are empty for further ones.
+    `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs, nor, in a directory with other objects than directories, those beyond the
+    READDIR that shows the first of them. Flavors are asked for the first 256 exports, and are empty for further ones.
     Raises OperationRefused if the root, or a directory above exports, cannot be read, DecodeError for attributes that
     were not asked for, and RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
     """
