@@ -25,6 +25,10 @@ step $python tests/mutation/run_mutants.py --sample 0
 step $python tests/mutation/run_mutants.py --sample 0 \
     --package lab/src/rpcrdma_lab --modules 'dissect/*.py' --tests lab/tests/dissect --gated
 step $python tests/mutation/run_mutants.py --sample 600 --seed "$(date +%j)" --tier quick --least 90
+# One version of torch, since each is a GB to install.
+step tools/data-tools.sh torch==2.13.0
+step tools/bare-debian.sh bookworm
+step tools/bare-debian.sh sid
 step make interop
 # pynfs has another license, and is fetched and built by hand: CONTRIBUTING.md.
 [ -z "${PYNFS:-}" ] || step $python tests/interop/pynfs_suite.py "$PYNFS/nfs4.1"
