@@ -199,14 +199,14 @@ class NfsFilesystem(ObjectCalls):
     ) -> NfsFile:
         """Opens a regular file; asks the server for attributes (close-to-open consistency) and the caller's rights.
 
-        For "rb" and "r+b" a `DirEntry` is opened by its handle, in one call; a file that has changed is looked up.
-
         Args:
-            path: the path or entry.
+            path: the path or entry. For "rb" and "r+b" a `DirEntry` is opened by its handle, in one call, but by its
+                path if the file has changed or is gone; for other modes, it stands for its path.
             mode: "rb", "wb", "xb" or "ab" (writes at the end, see `NfsFile.write`), each also with "+".
             permissions: the mode of a new file.
             ask: False opens the `DirEntry` of a regular file with "rb" without a call to the server, except an FSINFO
-                for the first file of the file system; no effect for other paths and modes.
+                for the first file of the file system; if the file is gone, the first read raises `NfsError`. Has no
+                effect for other paths and modes.
 
         Returns:
             The open file.

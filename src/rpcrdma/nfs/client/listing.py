@@ -41,8 +41,8 @@ async def name_pages(
 ) -> AsyncIterator[list[str]]:
     """Yields the names in `directory`, in the server's order, without "." and "..", a list for each READDIR reply.
 
-    A name that the server repeats is left out, unless it lists more than 50,000 names
-    (`NFS_LISTED_NAMES_KNOWN_MAX`). A reply without new names yields no list.
+    A name that the server repeats is left out. Once more than 50,000 names (`NFS_LISTED_NAMES_KNOWN_MAX`) are listed,
+    all further repeats are yielded. A reply without new names yields no list.
 
     Args:
         volume: the file system.

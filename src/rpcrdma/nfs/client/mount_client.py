@@ -182,8 +182,8 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
     Asked in turn, until one answers, are MOUNT at the port of NFS, which names the hosts that may mount an export; NFS
     version 4 there; and, with a warning in the log, as it may belong to another server, MOUNT at TCP port 20048 and at
-    the port that the port mapper names. If `url` or `mount_port` names a port, only that is asked. `options`: the
-    settings of connections. MNT and UMNT are sent for each export that MOUNT lists, as only MNT names the flavors.
+    the port that the port mapper names. If `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is
+    asked. `options`: the settings of connections. MNT, which alone names the flavors, and UMNT follow for each export.
 
     Raises:
         NotPermitted: this process may not take a reserved port.

@@ -71,10 +71,10 @@ def path_of(place: LazyPath) -> str:
 
 
 def found_at(place: LazyPath, error: E) -> E:
-    """Adds the URL of the object at `place` to `error`, if the export's URL is known; returns `error` itself.
+    """Sets `error.url` to the URL of the object at `place`, if the export's URL is known; returns `error` itself.
 
-    `place`: the object's path, or (node of its directory, name). `error`: the error of a call. A TransportClosed, which
-    is about the server, is not changed.
+    `place`: the object's path, or (node of its directory, name). `error`: the error of a call. A URL that it has stays,
+    unless the new one begins with that one. A TransportClosed, which is about the server, is not changed.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))

@@ -54,7 +54,10 @@ class LookupCache:
         return node
 
     def keep(self, directory: Node, name: str, node: Node) -> None:
-        """Caches `node` as the object of `name` in `directory`; no effect if the cache is off."""
+        """Caches `node`, a directory or link (not checked), as `name` in `directory`, in place of an earlier entry.
+
+        No effect if the cache is off.
+        """
         if self._valid_s <= 0:
             return
         key = (directory.handle.data, name)
@@ -116,7 +119,8 @@ class Resolver:
     async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
         """Returns the node of the object at `path`.
 
-        A cached directory that the server no longer knows empties the cache, and the search starts over.
+        A cached directory that the server no longer knows empties the cache, and the search starts over, once: the next
+        such error is raised.
 
         Args:
             path: the path, absolute in the mount or relative to `directory`.

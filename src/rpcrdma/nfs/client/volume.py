@@ -29,7 +29,8 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 class FileOptions:
     """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`.
 
-    Raises TypeError for a value that is no whole number, ValueError for a negative number.
+    Raises TypeError for a value that is no whole number, ValueError for a negative number. `files_at_once` has to be at
+    least 1 (not checked); `direct_calls` 0 counts as 1; a bound of 0 names admits what one reply lists.
     """
 
     direct_calls: int = 8
@@ -196,8 +197,9 @@ class Volume:
     ) -> T:
         """Calls `function` in a thread as `in_thread` does; if the caller is cancelled, `undo` gets the result.
 
-        Then CancelledError is raised once `function` has returned and `undo`, such as a function that closes a
-        descriptor, has released the result. Otherwise returns the result, or raises the exception, of `function`.
+        Then CancelledError is raised, in place of an exception of `function`, once `function` has ended and `undo`,
+        such as a function that closes a descriptor, has released a result in the event loop's thread. Otherwise returns
+        the result, or raises the exception, of `function`.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")

@@ -76,10 +76,10 @@ class Described:
         attributes: its attributes in the exported tree.
         handle: its filehandle.
         lease_s: the lease in seconds, which every object has as an attribute.
-        mounted_on: the inode number of the directory that it covers, for the root of an export; None for other objects.
-        space: the space of its file system; zeros unless an attribute in `NEED_SPACE` is asked for.
-        paths: the bounds of its file system on names and links; usual values unless asked for, as `space`.
-        xattrs: whether its file system has extended attributes; False unless asked for, as `space`.
+        mounted_on: for the root of an export, the inode number of the directory over which it is mounted; else None.
+        space: the space of its file system; zeros if no attribute in `NEED_SPACE` is to be encoded.
+        paths: the bounds of its file system on names and links; usual values in that case.
+        xattrs: whether its file system has extended attributes; False in that case.
         error: the status that READDIR reports, as rdattr_error, for an object whose attributes are not available.
     """
 

@@ -127,7 +127,7 @@ class Slot(Generic[R]):
         return answer
 
     def finish(self, reply: R | None) -> None:
-        """Ends the running request of a slot, which has to be BUSY; keeps `reply` for a repeat, or no reply if None."""
+        """Ends the running request; keeps `reply` for a repeat, unless None. AssertionError unless the slot is BUSY."""
         assert self.state is _BUSY
         self.reply = reply
         self.state = _NOT_KEPT if reply is None else _KEPT

@@ -33,10 +33,10 @@ _NO_VERIFIER = b""
 
 
 class LentMemory(io.BytesIO):
-    """An `io.BytesIO` whose memory a call uses while it lasts, and which may be closed before the last view of it ends.
+    """An `io.BytesIO` that lends its memory to a call, and whose `close` does not fail while a view of it is left.
 
-    The frames of a failed call's exception may refer to the memory until garbage is collected. The collector closes an
-    `io.BytesIO` first, which fails then, and Python 3.13 prints such failures.
+    A view can outlive a failed call, in the frames of the call's exception, until garbage is collected. The collector
+    may close an `io.BytesIO` before it drops the view: `io.BytesIO.close` then fails, which Python 3.13 prints.
     """
 
     def close(self) -> None:
@@ -49,9 +49,9 @@ async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Await
     """Returns the octets that `fill` puts at the beginning of a buffer of `size` octets; `fill` returns their number.
 
     If `size` is 0, the result is empty, and `fill` is not called. `fill` must not use the buffer after it has returned.
-    An `io.BytesIO` lends the memory of the object that it returns in the end, as long as nothing else refers to that
-    object, so nothing is copied. The system's zeroed pages take no memory until data arrives in them, even if the
-    server overstates the size of a file. `node` is the file, for errors.
+    The buffer is the memory of the result, lent by an `io.BytesIO`: nothing is copied, unless fewer octets arrive and a
+    failed reply still refers to the buffer. The system's zeroed pages take no memory until data arrives in them, even
+    if the server overstates the size of a file. `node` is the file, for errors.
 
     Raises:
         OutOfMemory: the memory has no room for `size` octets.

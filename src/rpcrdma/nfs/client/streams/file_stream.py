@@ -35,11 +35,12 @@ class NfsFile:
     """An open file, made by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
 
     Methods may be called concurrently. Those that share the position (`read`, `readinto`, `views`, `readline`, `write`,
-    `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
-    open for reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the
-    same) and `close` put it on stable storage. A failed write is raised by each later call that reads, writes, flushes,
-    or asks for attributes: the file takes no more data, and `close` raises it and ends the use of the file. A file that
-    is dropped without `close` loses unsent data, with a ResourceWarning.
+    `seek`, `truncate`, iteration) and `pread_ahead` take turns in the order of their calls; `pread`, `preadinto` and,
+    unless the file is open for reading as well, `pwrite` wait for no turn. Written data is sent when a block is full,
+    and before each read, so that reads return it; `flush`, `fsync` (the same) and `close` put it on stable storage. A
+    failed write is raised by each later call that reads, writes, flushes, or asks for attributes: the file takes no
+    more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses unsent
+    data, with a ResourceWarning.
 
     Args:
         volume: the file system.
@@ -222,10 +223,11 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """Yields the file from the position to its end, by blocks without a copy; a view is valid until the next read.
+        """Yields views of the file's octets from the position to its end, block by block, without a copy.
 
         A block has at most the server's preferred size, usually 1 MiB. The position moves behind each block before it
-        is yielded. Iteration raises the errors of `read`.
+        is yielded. A view is valid until the next read of the file, in this iteration or by any method but `pread` and
+        `preadinto`. Iteration raises the errors of `read`.
         """
         while True:
             with self._position if self._position.free else await self._position.turn():
@@ -293,17 +295,15 @@ class NfsFile:
     async def pread_ahead(self, size: int, offset: int, ahead: int) -> tuple[bytes, memoryview]:
         """Reads at `offset`, without moving the position, for a reader that continues: fetches the next octets as well.
 
-        Takes turns with `read`, unlike `pread`.
-
         Args:
             size: the most octets to return.
             offset: the offset in the file, in octets.
-            ahead: the most octets to fetch behind those, which is not waited for.
+            ahead: the most octets, at least 0, to fetch behind those, which is not waited for.
 
         Returns:
             (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them that
-                have already been fetched in the same block, empty if there are none, valid until the next call or
-                read).
+                have already been fetched in the same block, empty if there are none, valid as long as those of
+                `views`).
 
         Raises:
             NfsError: the server refuses.
@@ -326,10 +326,10 @@ class NfsFile:
             return found, self._ahead.rest(offset + len(found)) if found else memoryview(b"")
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
-        """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read.
+        """Fills `buffer` from `offset` without a copy or a move of the position; returns the number of octets read.
 
-        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`, and TypeError or
-        LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        Fewer octets than `buffer` has are read only at the end of the file. Errors are those of `pread`, and TypeError
+        or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))

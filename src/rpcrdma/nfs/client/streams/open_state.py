@@ -57,9 +57,9 @@ def parse_open_mode(mode: str) -> OpenMode:
 class SharedPosition:
     """The position of an open file (`at`, in octets), and the lock of the operations that move it.
 
-    Operations take turns: `with position if position.free else await position.turn():`. An operation that raises or is
-    cancelled leaves the position where it was. (Entering and leaving an `asyncio.Lock` takes as long as reading 4 KiB
-    that are already in memory.)
+    Operations take turns: `with position if position.free else await position.turn():`, where `free` is whether no
+    operation has its turn or waits for it. Within `with` an operation may set `at`; if it raises or is cancelled, `at`
+    is reset. (Entering and leaving an `asyncio.Lock` takes as long as reading 4 KiB that are already in memory.)
     """
 
     __slots__ = ("_before", "_waiting", "at", "free")

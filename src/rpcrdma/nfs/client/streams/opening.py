@@ -109,9 +109,9 @@ async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Nod
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
     """Returns the node of `entry`, by its handle, if it is a regular file that is unchanged since the listing.
 
-    None if it is not, its handle is stale, or the reply to ACCESS has no attributes. RENAME and REMOVE give a name to
-    another object, and either changes the ctime of the object that had the name. Raises `NfsError` if the server
-    refuses the rights that the mode `wanted` needs.
+    Returns None if it is of another type, has changed, its handle is stale, or the reply to ACCESS has no attributes.
+    A file with an unchanged ctime still has its name: RENAME and REMOVE change the ctime of the file that loses a name.
+    Raises `NfsError` if the server refuses the rights that the mode `wanted` needs.
     """
     if not entry.is_file():
         return None

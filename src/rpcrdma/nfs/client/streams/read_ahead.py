@@ -164,9 +164,9 @@ class ReadAhead:
     def _extend(self, end: int, ahead: int) -> None:
         """Starts fetches from the end of the last block on, up to `ahead` octets beyond the offset `end` in the file.
 
-        Each fetch ends at the next multiple of the block size at the latest. One that starts at `end` or beyond is
-        either that long, or at least half as long as `ahead`. No fetch starts beyond the file's size, or when more than
-        `self._blocks` blocks are held, or all buffers are in use.
+        Each fetch ends at the next multiple of the block size at the latest. A fetch from `end` or beyond starts only
+        if it reaches that multiple, or has at least half of `ahead` octets. No fetch starts at the file's size or
+        beyond, when more than `self._blocks` blocks are held, or when all `self._blocks + 1` buffers are in use.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):

@@ -115,9 +115,9 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the size that the file will have once all data appended here is sent.
+        """Returns the end of the appended data at the server, plus the octets of `unsent`: the file's future size.
 
-        None if no appended data was sent since the last call.
+        Returns None if no appended data has reached the server since the last call, even if some is unsent.
         """
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent

@@ -174,8 +174,9 @@ class InOrder:
     async def turn(self, start: int) -> AsyncIterator[None]:
         """Waits until the first block in progress starts less than `window` octets before the offset `start`.
 
-        The `async with` block then copies the block at `start`. Its normal exit counts that as done; an exception in it
-        (other than CancelledError) is also raised by the calls that wait.
+        The `async with` block then copies the block at `start`. Its normal exit counts that block as done. After an
+        exception in it, the block counts as in progress for good; unless that is a CancelledError, the calls that wait
+        raise it, too. The caller makes no further calls then (see `run_each`).
         """
         while self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()

@@ -299,10 +299,7 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
-    """Returns whether the directory of a descriptor has a regular file of this name, size and mtime; False on OSError.
-
-    `size` is in octets, `mtime_ns` in ns since 1970.
-    """
+    """Returns whether a descriptor's directory has a regular file of this name, size and mtime; False on OSError."""
     try:
         found = _regular_file(name, directory)
     except OSError:
@@ -328,7 +325,10 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes `data` at `offset` of a new file, but not its pages of 4096 zeros, which stay holes; raises OSError."""
+    """Writes `data` at `offset` of a new file, but not its pages of 4096 zeros, which stay holes; raises OSError.
+
+    Pages are counted from the beginning of `data`; the last may be shorter. Zeros at the end do not extend the file.
+    """
     for start, end in filled_parts(data, _HOLE_OCTETS):
         write_at(descriptor, data[start:end], offset + start)
 
@@ -400,7 +400,7 @@ def store_file(
     """Writes a file with exactly `data` under a temporary name, then renames it to `name`, replacing an entry.
 
     `directory` is a descriptor. `times_ns`: (access, modification) in ns since 1970. `mode`, `exact`: see
-    `create_temporary`; `sparse`: pages of zeros stay holes. Raises OSError; after an error no file stays.
+    `create_temporary`; `sparse`: pages of zeros stay holes. Raises OSError; then only an earlier entry stays.
     """
     file = create_temporary(name, directory, mode, exact=exact)
     try:

@@ -116,9 +116,11 @@ async def _empty(
 ) -> None:
     """Lists entries of `level.node` and removes those that are no directories.
 
-    Up to `room` directories are put in `level.pending`, to be emptied next. Sets `level.more` if there may be further
-    entries, `level.stuck` if entries stay after a failure, or by `exclusion`, which matches paths relative to the path
-    `top`. Puts failures in `report`; raises only the errors of `Caller.call` that end the removal (`remove_tree`).
+    Up to `room` directories, at least 1, are put in `level.pending`, to be emptied next. The listing stops after the
+    READDIRPLUS reply that has more directories, or the 10,000th entry, and `level.more` is set: a further call lists
+    what is left. Sets `level.stuck` if entries stay after a failure, or by `exclusion`, which matches paths relative to
+    the path `top`. Puts failures in `report`; raises only the errors of `Caller.call` that end the removal
+    (`remove_tree`).
     """
     files: list[DirEntry] = []
     level.more = False

@@ -393,11 +393,11 @@ class TreeWork(Generic[C]):
         report.not_carried.update(kind for kind in item.lost if split or kind is not NotCarried.HARD_LINKS)
 
     async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
-        """Copies an entry; if disk or quota is full, copies it again when no other copy is in progress.
+        """Copies an entry; if disk or quota is full, waits until no other copy is in progress, and copies it again.
 
-        Otherwise files that are copied at once could fill the disk together, all fail, and leave it empty. The first
-        error is raised if no other copy was in progress, or the entry does not fit even then. Returns and raises as
-        `CopyDirection.copy`.
+        So files that are copied at once do not fill the disk together, all fail, and leave it empty. The first error is
+        raised at once if no other copy was in progress, and after the wait if the entry still does not fit. Returns and
+        raises as `CopyDirection.copy`.
         """
         async with self._alone:
             self._copying += 1

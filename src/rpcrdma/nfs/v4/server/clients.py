@@ -380,8 +380,8 @@ class ClientTable:
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
         """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`.
 
-        If one of these is about to end, raises Refused (NFS4ERR_DELAY) instead: the conflict may end with this client.
-        Returns if a client has a lease: the conflict stays. `now_s` is in monotonic seconds.
+        Returns if one of them has a lease: the conflict stays. Else, if one is about to end, raises Refused
+        (NFS4ERR_DELAY) instead: the conflict may end with it. `clients` is not empty; `now_s` is in monotonic seconds.
         """
         self.pass_leases(now_s)
         found = set(clients)

@@ -83,9 +83,11 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> nfs4.open_delegation4:
     """Gives a read delegation on the current file, unless a conflict has arisen since `lease_for`.
 
-    The caller does not hold the lock of the `State`. `wish` holds the bits OPEN4_SHARE_ACCESS_WANT_* of OPEN; `reader`
-    is the file, open for reading; `lease` is the result of `lease_for`. Returns the delegation for the result of OPEN,
-    or `no_delegation(wish)` if `lease` is None or there is a conflict.
+    Conflicts are an open for writing by another client, a change or a recall, a local writer, a revocation of the
+    client's open, and a bound of the server; locks are none. The caller does not hold the lock of the `State`. `wish`
+    holds the bits OPEN4_SHARE_ACCESS_WANT_* of OPEN; `reader` is the file, open for reading; `lease` is the result of
+    `lease_for`; it ends with the last reference, that of the delegation or, if none is given, of the caller. Returns
+    the delegation for the result of OPEN, or `no_delegation(wish)` if `lease` is None or there is a conflict.
     """
     if lease is None:
         return no_delegation(wish)
@@ -148,9 +150,9 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[None]:
     """Checks as `wait_for_delegations` before `with`, and until its end gives no client a delegation on `nodes`.
 
-    For a change inside `with` of each of `nodes` (None: no object) without an open for writing. Raises Refused
-    (NFS4ERR_DELAY: other clients have delegations, which are recalled) or WorkerNeeded (run again in a worker thread).
-    The caller holds no lock.
+    The caller changes `nodes` inside `with`; None stands for no object. A change by an open for writing does not need
+    this: the open itself keeps other clients from delegations. Raises Refused (NFS4ERR_DELAY: other clients have
+    delegations, which are recalled) or WorkerNeeded (run again in a worker thread). The caller holds no lock.
     """
     state, now_s = state_of(compound), compound.now_s
     files = [compound.file_of(node) for node in nodes if node is not None]

@@ -110,10 +110,11 @@ def _cookie(name: bytes) -> int:
 
 
 def _extended(compound: Compound) -> tuple[Node, Extended]:
-    """Returns the current object twice, typed as `Node` and as `Extended`; the operation may block afterwards.
+    """Returns the current object twice, as `Node` and as `Extended`, if its methods may be called in this thread.
 
-    Raises WorkerNeeded (run again in a worker thread) or Refused: NFS4ERR_NOTSUPP if the object's tree has no extended
-    attributes, NFS4ERR_WRONG_TYPE if the object is neither a regular file nor a directory.
+    Raises Refused (NFS4ERR_NOTSUPP if the object's tree has no extended attributes, NFS4ERR_WRONG_TYPE if the object is
+    neither a regular file nor a directory), else WorkerNeeded (run again in a worker thread) in the event loop, since
+    the methods may block, unless the tree is in memory.
     """
     node = compound.node
     if not node.tree.xattrs:

@@ -125,8 +125,9 @@ def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> No
 def mounted_on(compound: Compound, node: Node) -> int | None:
     """Returns the inode number of the directory that `node`, the root of an export, covers; None for other objects.
 
-    Where another export has no directory at the path of `node`, or another file system is mounted there, the number is
-    one that no file has. Raises WorkerNeeded (run again in a worker thread).
+    The directory is that at the path of `node` in the nearest export above, or else a pseudo directory. If that export
+    has no directory there, or another file system is mounted over it on this machine, no file has the number. Raises
+    WorkerNeeded (run again in a worker thread).
     """
     exports = compound.server.exports
     number: int | None = exports.mounted_on(node)
@@ -214,7 +215,7 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 def _gives_back(compound: Compound) -> bool:
     """Returns whether the operations after the running one are CLOSE, LOCKU, DELEGRETURN and GETATTR alone.
 
-    False without one of the first three. Linux sends GETATTR along with CLOSE and DELEGRETURN.
+    Returns False if there is no operation, or only GETATTR. Linux sends GETATTR along with CLOSE and DELEGRETURN.
     """
     following = set(compound.call.shape.kinds[compound.position + 1 :])
     return not following.isdisjoint(_GIVE_BACK) and following <= {*_GIVE_BACK, nfs_opnum4.OP_GETATTR}
@@ -240,12 +241,12 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
 
 
 def get_handle(compound: Compound, _args: None) -> GETFH4resok:
-    """Runs GETFH (RFC 8881 section 18.8): returns the current filehandle."""
+    """Runs GETFH (RFC 8881 section 18.8): returns the current filehandle; that there is one was checked before."""
     return GETFH4resok(compound.node.handle)
 
 
 def save_handle(compound: Compound, _args: None) -> None:
-    """Runs SAVEFH (RFC 8881 section 18.28): saves the current filehandle and the current stateid."""
+    """Runs SAVEFH (RFC 8881 section 18.28): saves the current filehandle, checked to exist, and the current stateid."""
     compound.saved, compound.saved_caller = compound.current, compound.caller
     compound.saved_stateid = compound.stateid
 

@@ -207,10 +207,10 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
 
 
 def _lockable(compound: Compound) -> Node:
-    """Returns the current object, a regular file; the operation may block afterwards.
+    """Returns the current object, a regular file, if its methods may be called in this thread.
 
-    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or WorkerNeeded (run again in
-    a worker thread).
+    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, else WorkerNeeded (run again
+    in a worker thread) in the event loop, since the methods may block, unless the tree is in memory.
     """
     node = compound.node
     check_regular(node)

@@ -73,7 +73,7 @@ _UNCHANGED: Final = nfs4.change_info4(True, 0, 0)
 class Open(Held):
     """An open of an open owner on a file, with its share reservation; its `parts` are the lock states made with it.
 
-    `access` and `deny` are bits READ and WRITE of `claims`; `reader` and `writer` are the file open for each, or None.
+    `access`, `deny`: bits READ and WRITE of `claims`; `reader`, `writer`: the file open for READ, for WRITE, or None.
     """
 
     COUNTED_AS = "opens"
@@ -318,7 +318,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS) unless permissions give `access` (READ: read or execute), even to an owner."""
+    """Raises Refused (NFS4ERR_ACCESS), also to the file's owner, without permission for `access` (READ: or execute)."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -336,8 +336,8 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN; raises Refused, tree.Refused or OSError.
 
-    `before` is (access, deny, shares) of the open `mine` before the OPEN, to which it is reset. If that access is 0,
-    `mine` was new, and is dropped. The seqid of `mine` stays.
+    `before` has the attributes (access, deny, shares) of the open `mine` before the OPEN, to which they are reset. If
+    that access is 0, `mine` was new, and is dropped. The seqid of `mine` stays as the OPEN has raised it.
     """
     try:
         # The open itself, if it is for reading, keeps no other client from a delegation.

@@ -55,7 +55,8 @@ class Mounted(NamedTuple):
     """An export, or a directory that leads to one, within another export.
 
     `path` has the names that lead to it from the root of all names. `above` is the root of the other export. `names`
-    lead from `above` to the directory in which the last name of `path` stands, which need not exist there.
+    are those of `path` between `above` and the last one, none directly below `above`. The other export need not have
+    objects of these names, nor of the last one.
     """
 
     above: Node
@@ -161,7 +162,7 @@ class PseudoRoot(Exports):
         return directory
 
     def mounted_in(self, tree: Tree) -> Mapping[bytes, Sequence[Mounted]]:
-        """Returns, by the last name of its path, what is mounted in an export: other exports, pseudo directories above.
+        """Returns the exports mounted in an export, and the pseudo directories to them, by the last name of each path.
 
         The caller must not change the result.
         """

@@ -88,6 +88,7 @@ class _Server(NamedTuple):
 
     number: int
     name: str
+    """The text by which clients know the server in each of its runs, see `RecoveryDatabase.name`."""
     addresses: str
     """The addresses, divided by spaces."""
     exports: str
@@ -107,7 +108,7 @@ class RecoveryDatabase:
         path: the database file; None keeps the database in memory. Beside it is a file with the locks by which servers
             see which of them are running.
         random_bytes: returns the given number of random octets, for the number of the first run, and for the attribute
-            `name` of a server to which no client returns.
+            `name`, by which clients know the server, if no address has a port other than 0.
         addresses: the URLs at which the server listens; clients do not return to one with the port 0 (any free port).
         exports: texts that identify the exports; without any, the rows of all exports count.
     """
@@ -290,7 +291,7 @@ class RecoveryDatabase:
                 )
 
     def keep(self, row: ClientRow) -> bool:
-        """Writes a client to the disk, in place of an earlier row of the same owner; raises nothing.
+        """Writes a client to the disk, in place of this server's row of the owner, of any principal; raises nothing.
 
         Returns:
             Whether the row is there; False if the disk has failed, which is logged.
@@ -347,7 +348,8 @@ class RecoveryDatabase:
 def _meet(one: str, other: str) -> bool:
     """Returns whether `one` and `other`, URLs of servers divided by spaces, have an address in common.
 
-    Scheme and port, which is not 0, have to be equal, and the host, unless one of them is "0.0.0.0" or "[::]".
+    Schemes and ports have to be equal, and hosts, unless one is "0.0.0.0" or "[::]". An address with the port 0 equals
+    none.
     """
     for (scheme, host, port), there in itertools.product(map(_place, one.split(" ")), map(_place, other.split(" "))):
         hosts = {host, there[1]}

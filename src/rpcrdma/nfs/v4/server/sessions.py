@@ -154,8 +154,9 @@ class SessionTable:
     ) -> nfs4.CREATE_SESSION4resok:
         """Creates a session and confirms `client`; for a repeat, returns the earlier result (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused only advances the client's sequence number; one more with the same number is
-        judged anew. If refused with NFS4ERR_DELAY, it does not advance it: Linux counts up after each error but that.
+        A CREATE_SESSION with the client's next sequence number that is refused uses the number up, and changes nothing
+        else; a further one with that number is judged anew. NFS4ERR_DELAY does not use it up: Linux counts up after
+        each error but that. Numbers other than the last and the next are refused, with no effect.
         `principal`, a result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call;
         `now_s` is the monotonic time in seconds. Raises Refused if the arguments, the sequence number or the limits of
         the server do not allow it, or InTheWay if another client, or the earlier incarnation of `client`, has to end

@@ -101,13 +101,14 @@ class State(HeldStates):
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` until it raises neither `InTheWay` nor `Unrecorded`; returns its result.
+        """Calls `step`, without the lock, until it raises neither `InTheWay` nor `Unrecorded`; returns its result.
 
         After `InTheWay`, ends the clients that the error names: they are courteous (lease passed), have restarted, or
         hold nothing. After `Unrecorded`, writes the error's client to the recovery database. `step` changes nothing if
         it raises one of these. To end or write clients may block: `wait` is called before, and raises `WorkerNeeded` in
         the event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the
-        state. Raises Refused (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
+        state, which `step` may take; the number of calls has no bound. Raises Refused (NFS4ERR_DELAY) if the disk has
+        failed, and each other error of `step` and `wait`.
         """
         while True:
             try:
@@ -243,10 +244,10 @@ class State(HeldStates):
     def sweep(self, now_s: float) -> None:
         """Ends leases, recalls and a grace period that are over at `now_s`; may block; to be called every few seconds.
 
-        The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
-        Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
-        without state (NFS version 3). Recalls delegations that such callers await; repeats recalls. If the last write
-        to the recovery database has failed, tries again.
+        The caller does not hold the lock. Makes clients whose lease has passed courteous, or ends them if they are
+        unconfirmed. Ends each courteous client that holds nothing, has been silent for `NFS4_COURTESY_S`, or has state
+        in the way of callers without state (NFS version 3). Recalls delegations that such callers await; repeats
+        recalls. If the last write to the recovery database has failed, tries again.
         """
         self.database.begin()
         with self.locked():
