@@ -171,8 +171,8 @@ class NfsError(ServerPathError):
     """The server answered with a status other than NFS3_OK (RFC 1813 section 2.6).
 
     `nfs_error` makes these errors. For some statuses there are subclasses that derive from an exception of Python's
-    file operations as well, so that `except FileNotFoundError` works. `errno` is the status as an error number of this
-    machine.
+    file operations as well, so that `except FileNotFoundError` works. `errno` is this machine's error number for the
+    status, or the nearest one, such as ESTALE for NFS3ERR_BADHANDLE and EBUSY for NFS3ERR_JUKEBOX.
 
     Args:
         status: the status.

@@ -27,8 +27,9 @@ class SparseFile(Protocol):
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, `offset` or larger, that is in a hole (`hole` True) or in data (`hole` False).
 
-        The end of the file counts as a hole. Returns None if no data follows, or `offset` is at the end of the file or
-        beyond. Raises OSError: EIO and others.
+        The end of the file counts as a hole, so a hole is found for each `offset` in the file. Returns None if `hole`
+        is False and no data follows, or, in either case, if `offset` is at the end of the file or beyond. Raises
+        OSError: EIO and others.
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
@@ -60,12 +61,13 @@ class CopyTarget(Protocol):
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
         """Copies at most `octets` octets from `source` at `source_offset` into this file at `offset`.
 
-        `change` gets the attributes of this file before and after. Raises Refused or OSError: EXDEV: the source is in
-        another file system; EINVAL: ranges of one file overlap; and others.
+        Copies nothing if `octets` is 0, or if `source_offset` is at the end of `source` or beyond. `change` gets the
+        attributes of this file before and after. Raises Refused or OSError: EXDEV: the source is in another file
+        system; EINVAL: ranges of one file overlap; and others.
 
         Returns:
-            The number of octets copied, possibly fewer, their stability, UNSTABLE until `OpenFile.commit`, and the
-            write verifier.
+            The number of octets copied, possibly fewer than `octets` also before the end of `source`, their stability,
+            UNSTABLE until `OpenFile.commit`, and the write verifier.
         """
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:

@@ -72,8 +72,8 @@ class HostAdmission:
         """Replaces `check` and `check_mount` of this instance by functions that `observer` makes, such as for an audit.
 
         Args:
-            observer: is called here with each of the two bound methods, and returns a function with its signature; None
-                puts the methods back.
+            observer: is called here with each of the class's own two methods, bound to this instance, and returns a
+                function with its signature, which replaces that of an earlier observer; None puts the methods back.
         """
         self.observer = observer
         for name in ("check", "check_mount"):
@@ -92,7 +92,8 @@ class HostAdmission:
         """Returns the caller's rights if the rules of an export admit a call of NFS; else logs the refusal and raises.
 
         The first rule that matches the host, its certificate and the principal decides. The protection of the
-        connection and the flavor of the call are checked against that rule. The rights become the attribute `latest`.
+        connection and the flavor of the call are checked against that rule. Returned rights become the attribute
+        `latest`; None and errors leave `latest` as it was.
 
         Args:
             export: the terms of the export.
@@ -105,7 +106,7 @@ class HostAdmission:
 
         Raises:
             Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one;
-                EAGAIN: the groups of the caller cannot be looked up now.
+                EAGAIN, which is not logged: the groups of the caller cannot be looked up now.
             CredentialTooWeak: the export asks for another flavor.
         """
         origin, credential = context.client.origin, context.credential
@@ -139,12 +140,14 @@ class HostAdmission:
             version: the version of NFS whose clients make the call: 3 for MOUNT, 4 for SECINFO.
 
         Returns:
-            The rights; those of the anonymous user, by the first rule that admits the host, if no rule takes the
-            principal and flavor of the call; None in the event loop if the groups of the caller have to be looked up.
+            The rights by the first rule that matches host and principal, if that rule admits the call's flavor; else,
+            without a look at later rules, those of the anonymous user by the first rule that admits the host. None in
+            the event loop if the groups of the caller have to be looked up.
 
         Raises:
-            Refused: EACCES: no rule fits the host or version, or the connection is not protected as the rules ask;
-                EAGAIN: the groups of the caller cannot be looked up now.
+            Refused: EACCES: no rule admits the host, the version is not served, or the connection is less protected
+                than each rule for the host asks, and `export.mount_in_clear` is False; EAGAIN, which is not logged: the
+                groups of the caller cannot be looked up now.
         """
         origin, credential = context.client.origin, context.credential
         self._check_version(export, origin, version)
@@ -255,8 +258,10 @@ class HostAdmission:
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
         """Logs a refusal as a warning and a structured event, once a minute for each export, host and `kind`.
 
-        `kind` is any text that tells causes apart, such as "security"; `reason` is the text of the log for people;
-        `more` are further keys of the event, such as `admitted` or `security`, with JSON values.
+        Further ones of that minute are counted: the next such refusal after the minute logs their number and the last
+        of them, unless `flush` does so before. `kind` is any text that tells causes apart, such as "security"; `reason`
+        is the text of the log for people; `more` are further keys of the event, such as `admitted` or `security`, with
+        JSON values.
         """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:

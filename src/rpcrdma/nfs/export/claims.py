@@ -52,9 +52,9 @@ class HeldRange(NamedTuple, Generic[L]):
 def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | None) -> None:
     """Locks the octets from `start` to before `end` for one holder, or unlocks them if `exclusive` is None.
 
-    `ranges`, the holder's locks, is changed in place: overlapping ranges are replaced, split or merged. The list is
-    sorted, and its ranges do not overlap; two write locks, or two read locks, do not touch either. `exclusive` True: a
-    write lock; False: a read lock.
+    `ranges`, the holder's locks, is changed in place: overlapping ranges are replaced, split or merged. Before and
+    after the call the list is sorted, its ranges do not overlap, and two write locks, or two read locks, do not touch.
+    `exclusive` True: a write lock; False: a read lock.
     """
     first = bisect_left(ranges, start, key=_END)
     last = bisect_right(ranges, end, key=_START)
@@ -194,9 +194,9 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns (holder, the sum of READ and WRITE that it has) for each share reservation on `file`.
+        """Returns a copy: (holder, the sum of READ and WRITE that it has) for each share reservation on `file`.
 
-        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        `file` is a key by `Exports.file_of`. The caller holds `lock` during the call.
         """
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
@@ -204,8 +204,9 @@ class Claims(Generic[S, L]):
     def deniers(self, file: bytes, access: int) -> list[S]:
         """Returns the holders of share reservations that deny `access`, READ or WRITE, to a call without an open.
 
-        `file` is a key by `Exports.file_of`. Adds these holders to `in_the_way`, for the NFSv4 server to expire them.
-        The caller must not hold `lock`, which the method takes.
+        `file` is a key by `Exports.file_of`. Adds these holders to `in_the_way`, without a call of `wake`: the NFSv4
+        server looks there every few seconds, and ends those of clients whose leases have passed. The caller must not
+        hold `lock`, which the method takes.
         """
         if not self.denials:
             return []
@@ -276,7 +277,10 @@ class Claims(Generic[S, L]):
         return not found
 
     def begin_change(self, files: Iterable[bytes]) -> None:
-        """Notes that a change of `files` is running; nobody may have a delegation of them; the caller holds `lock`."""
+        """Begins a change of `files`: until `end_change`, no client is given a delegation of them; needs `lock` held.
+
+        Does not look for delegations that exist; the caller has checked that no other client has one.
+        """
         self._changing.update(files)
 
     def end_change(self, files: Iterable[bytes]) -> None:

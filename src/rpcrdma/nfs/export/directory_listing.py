@@ -159,7 +159,9 @@ class DirectoryListings:
             directory: the handle of the directory.
             cookie: the cookie of the last entry of the page before; 0: the entries from the start.
             scan: yields (name, inode number) of the whole directory; is called unless the names are held.
-            version: the directory's state before this call: two numbers of which one changes with it; None: not known.
+            version: the directory's state before this call: two numbers of which one or both change with the directory.
+                A listing that begins uses held names if they were read in the same state; None: the state is not known,
+                and such a listing reads the directory anew. Later pages do not depend on `version`.
         """
         from_cookie = max(cookie, _COOKIE_FIRST - 1)
         with self._lock:

@@ -36,7 +36,7 @@ class Exports(Protocol):
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
                 the export is closed to this call; EAGAIN: a search of the tree or of the caller's groups has to wait.
             CredentialTooWeak: the export asks for another security flavor.
-            OSError: the server may not reach the object.
+            OSError: the server is not permitted to reach the object, or the system fails.
         """
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:

@@ -79,8 +79,8 @@ class SwitchedCaller:
     """The identity of a caller that a thread takes on inside `with caller:`; at the end it has the server's again.
 
     The thread's user, groups and capabilities change, those of other threads do not. Entering raises OSError if the
-    system does not allow the change, or WorkerNeeded in a thread that keeps its identity for RDMA devices; the thread
-    then has the server's identity.
+    system refuses, or, in the thread of an event loop with RDMA devices (see `keep_identity`), `service.WorkerNeeded`,
+    by which the server runs a handler again in a worker thread; the thread then has the server's identity.
     """
 
     __slots__ = ("_back", "_there", "gid", "gids", "uid")
@@ -193,8 +193,7 @@ class Callers:
 class OpenFile(SparseObject):
     """A regular file of a local directory, open for reading, writing or both.
 
-    It implements `tree.OpenFile`, `abilities.SparseFile` and `abilities.CopyTarget`. `OpenFiles` makes it, and all
-    callers share it.
+    It implements `tree.OpenFile`, `abilities.SparseFile` and `abilities.CopyTarget`; callers share it by `OpenFiles`.
     """
 
     __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "tree", "unstable", "writable")
@@ -315,7 +314,8 @@ class OpenFile(SparseObject):
 class OpenFiles:
     """The open local files of a server, at most `limit`, kept by file handle for later calls. Thread-safe.
 
-    `state` has the write verifier. `leases` gives up the server's kernel lease on a file before it is opened to write.
+    At the limit a further file displaces one that was not used lately, whose unstable data is then synced; if that
+    fails, the write verifier of `state` changes. `leases` gives up the lease on a file before it is opened to write.
     """
 
     def __init__(self, limit: int, state: ServerState, leases: LocalLeases) -> None:
@@ -358,9 +358,8 @@ class OpenFiles:
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """Returns the file of `node`, open to write and maybe read, if `caller` may write or owns it; may block.
 
-        Raises:
-            Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it.
-            OSError: EACCES and others: it cannot be opened.
+        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it; or OSError: EACCES
+        and others: it cannot be opened.
         """
         file = self.open_for_writing(node)
         if file is None:
@@ -381,12 +380,13 @@ class OpenFiles:
     def created(self, node: HeldNode, fd: int) -> None:
         """Keeps the new file of `node` open by `fd`, by which it was created, for reading and writing.
 
-        The open file closes `fd`. A creator without the right to open the file again can still write by `fd`.
+        Takes over `fd`, even on an error, and the place of a file kept with the same handle. A creator without the
+        right to open the file again can still write by `fd`.
         """
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode | OpenFile) -> OpenFile | None:
-        """Returns the file of `node` if it is open, and marks it as used (see `drop_idle`); else returns None."""
+        """Returns the open file kept for the object of `node`, marked as used (see `drop_idle`); None: none is kept."""
         file = self._cache.held.get(node.handle)
         # Directories of two file systems that have had one name may have objects with one handle.
         if file is None or file.tree is not node.tree:

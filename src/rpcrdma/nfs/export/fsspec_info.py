@@ -84,7 +84,8 @@ class ObjectInfo(NamedTuple):
 def info_of(info: object, now_ns: int) -> ObjectInfo:
     """Returns the state that `info`, an answer of `info` or an item of `ls` of fsspec, describes.
 
-    `now_ns` is the time when the library was asked, in nanoseconds since 1970. Raises Unusable: `info` is
+    `now_ns` is the time when the library was asked, in nanoseconds since 1970. If the mtime is so near to `now_ns` that
+    a later change might have the same mtime, `change` is None without an ETag or the like. Raises Unusable: `info` is
     no mapping, or describes nothing that NFS can serve; the text says why.
     """
     if not isinstance(info, Mapping):

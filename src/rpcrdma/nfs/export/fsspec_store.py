@@ -175,7 +175,8 @@ class FsspecStore:
         """Asks the store for the present state of the object at `path`, relative to the URL; "" is the root.
 
         `kind` is the kind of the object if known, else None. With DIRECTORY the store is not asked about the root, nor
-        about any directory if the URL ends with a slash: these are taken to exist.
+        about any directory if the URL ends with a slash: these are taken to exist. Otherwise `kind` has no effect, and
+        the state may be that of an object of another kind.
 
         Raises Refused: ENOENT, also for an object that NFS cannot serve; or, logged, EACCES, EAGAIN, EIO, others.
         """

@@ -17,7 +17,7 @@ class HeldNode(OpenObject):
 
     `tree` is the `ObjectTree` of the export, `handle` the NFS file handle, and `status` has the object's attributes
     from when it was opened. `levels` counts the directories from the object up to the first whose path is short enough
-    for the kernel to report; 0: unknown.
+    for the kernel to report; 0 if the count is unknown, exceeds `LEVELS_AT_ONCE`, or is 0, so that callers look anew.
     """
 
     __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")

@@ -262,8 +262,8 @@ def open_cached(directory: int, name: bytes) -> int:
 def open_beneath(directory: int, path: bytes) -> int:
     """Returns a new O_PATH descriptor of the object at `path` below the directory of a descriptor; may block.
 
-    Raises OSError: ELOOP: a directory in the path is a symbolic link; EXDEV: the path crosses a mount point or leaves
-    `directory`; or as `os.open`.
+    A symbolic link at the end of the path is opened itself. Raises OSError: ELOOP: a directory in the path is a
+    symbolic link; EXDEV: the path crosses a mount point or leaves `directory`; or as `os.open`.
     """
     fd: int = _openat2_waiting(
         _OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(path), _BENEATH_HOW_ADDRESS, _HOW_OCTETS
@@ -413,7 +413,8 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 def to_capabilities(*, effective: bool) -> ThreadChange:
     """Returns, for `change_thread`, the change of capabilities to those that the calling thread has now.
 
-    With `effective` False they are permitted, but none is in effect. Raises OSError if they cannot be read.
+    Those permitted now are permitted; those in effect now are in effect, or none if `effective` is False. Raises
+    OSError if they cannot be read.
     """
     held = _capabilities()
     if not effective:

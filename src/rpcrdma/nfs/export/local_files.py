@@ -313,8 +313,9 @@ class Files(LocalObject):
     def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
         """Gives this new object the mode `mode` and the owner and times in `wanted`; the thread acts as the caller.
 
-        `mode` None: the object has no mode of its own. A mode that a default ACL has restricted stays, unless `mode`
-        has set-ID or sticky bits that the object lacks. Only root may set an owner; for others `wanted.uid` and
+        `mode` None: the object has no mode of its own. Permissions other than those of `mode` less the server's umask
+        are taken to be restricted by a default ACL, and the object's mode stays, unless `mode` has set-ID or sticky
+        bits that the object lacks: then all of `mode` is set. Only root may set an owner; for others `wanted.uid` and
         `wanted.gid` are ignored. Raises OSError if the system refuses a change.
         """
         if mode is not None:

@@ -99,10 +99,11 @@ class LocalLease:
 
     @property
     def broken(self) -> bool:
-        """Whether a local process waits to write the file, or has changed it, by the kernel's answer.
+        """Whether a local process waits to write the file, or has changed it; for the owner of the lease.
 
-        After True the owner has to end the lease, for which the writers wait. If the owner has not read True within
-        `NFS_LEASE_STALLED_S` seconds of the kernel's report, the server lets the writers go on.
+        A read asks the kernel, unless the kernel has reported that already. After a read of True the writers wait until
+        the owner ends the lease. Without such a read within `NFS_LEASE_STALLED_S` seconds of the kernel's report, the
+        server lets the writers go on.
         """
         leased = self._leased
         leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
@@ -211,7 +212,8 @@ class LocalLeases:
     def _started(self) -> _Reports | None:
         """Returns the receiver of the kernel's reports, whose thread the first call starts; None if none can start.
 
-        A failure that cannot pass is logged, and no later call tries again.
+        After a lack of descriptors, memory or threads the next call tries again, and nothing is logged. Any other
+        failure is logged, and no later call tries again.
         """
         if self._reports is None and self._possible:
             try:
@@ -286,7 +288,8 @@ class LocalLeases:
     def close(self) -> None:
         """Gives up all leases, and ends the thread that receives the kernel's reports; no further lease is possible.
 
-        Waits for the end of that thread, and must not be called in it. May be called again.
+        Waits for the end of that thread, and must not be called in it. Afterwards no `on_writer` is called, and
+        `LocalLease.broken` is True only for files reported as broken before. May be called again.
         """
         with self._lock:
             self._possible = False

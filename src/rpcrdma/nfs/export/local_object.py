@@ -112,10 +112,10 @@ class LocalObject(HeldNode):
     tree: PartedTree[Any]
 
     def was_changed(self) -> None:
-        """Counts a change of this object for its NFSv4 attribute `change`: one that was made under a directory's lock.
+        """Counts a new, other or lost name of this object as a change of it, for its NFSv4 attribute `change`.
 
-        An example is a new name. The caller holds no lock of an object any more: threads that hold two might wait for
-        each other.
+        A name changes under the lock of its directory, for which alone `Changing` counts the change. This method takes
+        the object's lock; the caller holds no object's lock any more: threads that hold two might wait for each other.
         """
         with self.lock:
             self.count_change(self.attributes())

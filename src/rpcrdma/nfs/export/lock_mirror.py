@@ -156,8 +156,9 @@ class LockMirrors:
     def _locks(self, mirror: _Mirror, node: Node, file: bytes, *, exclusive: bool) -> RangeLocks:
         """Returns the locks of `mirror`, which the calling thread holds; the other arguments are those of `of`.
 
-        With `exclusive`, a set that takes read locks alone is replaced first by one that takes write locks, if the file
-        can be opened for writing. Raises OSError if the system fails.
+        With `exclusive`, a set that takes read locks alone is replaced first by one for write locks, too, which gets
+        all locks of the clients before the old set is dropped; the old set stays if the file cannot be opened for
+        writing. Raises OSError if the system fails.
         """
         if exclusive and not mirror.locks.exclusive:
             further = node.range_locks(exclusive=True)
@@ -200,7 +201,8 @@ class LockMirrors:
         """Sets `locks` on the octets of `part` to those that clients have, to undo a lock that no client was granted.
 
         The caller is in the `with` block of `of` that yielded `locks`, and does not hold `Claims.lock`; `file` is the
-        key of the file by `Exports.file_of`. Raises OSError if a lock of a client cannot be set again.
+        key of the file by `Exports.file_of`. Leaves out locks that conflict with one of a local process. Raises OSError
+        if the system fails.
         """
         self.unlock(locks, file, part)
         self._repeat(locks, file, part)

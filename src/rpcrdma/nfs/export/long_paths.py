@@ -22,8 +22,8 @@ _PATH_OCTETS = 4000
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """Returns (path, levels) of the first directory upward from `directory` whose path is short enough for the kernel.
 
-    `directory` is a descriptor. `levels` counts the directories from it up to the one found, whose path is `path`: 0
-    for `directory` itself, and also for one more than LEVELS_AT_ONCE above. May block. Raises OSError: a directory
+    `directory` is a descriptor. `levels` is the number of levels from `directory` up to the directory found, 0 for
+    `directory` itself; a number larger than LEVELS_AT_ONCE is given as 0, too. May block. Raises OSError: a directory
     above may not be searched; ENAMETOOLONG: none is found within 64 times LEVELS_AT_ONCE levels.
     """
     path = _path(directory)
@@ -50,8 +50,9 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 def reach(directory: int, names: Sequence[bytes]) -> int:
     """Returns a new O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
 
-    The caller closes it. May block. Raises OSError: no such object exists, it may not be reached, or the path leads
-    through a symbolic link (ELOOP) or a mount point (EXDEV).
+    The caller closes it. A symbolic link at the end is opened itself; without `names` returns a duplicate of
+    `directory`. May block. Raises OSError: no such object exists, it may not be reached, or the path leads through a
+    symbolic link (ELOOP) or a mount point (EXDEV).
     """
     fd = os.dup(directory)
     try:

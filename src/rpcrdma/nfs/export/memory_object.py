@@ -98,10 +98,10 @@ class MemoryObject(MemoryXattrs):
                 change.after = self.attributes()
 
     def set(self, wanted: Wanted) -> None:
-        """Sets the attributes in `wanted` that are not None; also adds 1 to the change attribute, and sets the ctime.
+        """Sets the attributes in `wanted` that are not None, if any, and the ctime, and raises the change attribute.
 
-        Raises Refused, with nothing set: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC:
-        the size exceeds the bound of the tree, or what is left of it.
+        The caller holds the tree's lock, as in `changing`. Raises Refused, with nothing set: EISDIR, EINVAL: a size for
+        an object that is no regular file; EFBIG, ENOSPC: the size exceeds the bound of the tree, or what is left of it.
         """
         now = self.tree.now_ns()
         if wanted.size is not None:

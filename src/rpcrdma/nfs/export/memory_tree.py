@@ -56,7 +56,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class MemoryNode(MemoryObject):
-    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`."""
+    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`. Fields: see `MemoryObject`."""
 
     __slots__ = ()
     tree: MemoryTree
@@ -285,6 +285,7 @@ class MemoryNode(MemoryObject):
     def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
         """Removes a name from this directory, and the object with its last name; counts changes of both.
 
+        The caller has checked `name` and this directory (`check_removal`, `check_rename`), and holds the tree's lock.
         `is_directory`: the object has to be a directory (True), must not be (False), or may be either (None). Raises
         Refused: ENOENT; ENOTEMPTY: the object is a directory with entries; ENOTDIR, EISDIR: against `is_directory`.
         """
@@ -422,7 +423,7 @@ class MemoryTree:
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
-        """Makes and returns a new object of the type `kind`, without a name yet."""
+        """Makes and returns an object of type `kind`: found by its handle, no name, link count 1; needs `lock` held."""
         self._last += 1
         made = self.objects[self._last] = MemoryNode(self, self._last, kind)
         return made

@@ -88,7 +88,8 @@ class OpenObject:
 def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | None = None) -> Attributes:
     """Converts the result of `os.stat` to the attributes of an object; `fsid` is the number of its export.
 
-    `counted`, (change time in ns, number of changes), is the object's entry in `ChangeCounts`; None: it has none.
+    `counted`, (change time in ns, number of changes), is the object's entry in `ChangeCounts`; None: it has none. If
+    that time is the one in `status`, the result's `change` is the sum of time and number; otherwise the time alone.
     """
     mode = status.st_mode
     device = status.st_rdev

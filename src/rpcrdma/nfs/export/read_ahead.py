@@ -69,7 +69,7 @@ class _Fetch:
 
 
 class _Reader:
-    """The recent reads of a file in one state, by which the cache decides how much to fetch ahead."""
+    """The recent reads of a file in one state, to plan fetches ahead; `end` is the offset at which the first ended."""
 
     __slots__ = ("ahead_to", "change", "next", "window")
 

@@ -74,8 +74,9 @@ DELETED: Final = NameInDirectory(b"", b"")
 class PlaceIndex:
     """The places, (parent's handle, name), where objects were last seen, by file handle. Thread-safe.
 
-    A place is a hint that the user checks. Places are written to a database at `path` lazily; with `path` None, or
-    after the database has failed, which is logged, they are kept in memory only.
+    A place is a hint that calling code checks. Memory has the newest `NFS_PLACES_IN_MEMORY_MAX` places. Places are also
+    written lazily to a database at `path`, the newest `NFS_PLACES_MAX`; with `path` None, or after the database has
+    failed, which is logged, they are kept in memory only.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -404,7 +405,8 @@ def _read_key(path: Path) -> bytes:
 def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> bytes:
     """Returns at most `octets` octets from the start of the regular file at `path`; follows no symbolic link.
 
-    `purpose` ends the advice in errors: "remove it ...". `private`: whether access of other users is an error.
+    The rest of a longer file is left out. `purpose`, such as "to get a new key", follows "remove it " in the texts of
+    errors. `private`: whether access of other users is an error.
 
     Raises:
         PermissionError: with `private`, other users have access, or the owner is neither the process's user nor root.

@@ -274,8 +274,7 @@ class Entries(Protocol):
     """
 
     complete: bool
-    """Whether the directory has no entries after the last one that the iteration yielded; valid when the iteration has
-    ended."""
+    """Whether no entries follow the last one that the iteration yielded; valid when the iteration has ended."""
 
     def __iter__(self) -> Iterator[Entry]: ...
 
@@ -400,8 +399,8 @@ class Node(Protocol):
 
     `who` is the caller's rights in the export. A `change` argument receives attributes before and after the change: in
     `set_attributes` those of this object, else those of the directory whose names change. Methods that change something
-    are for callers who may change the tree (`check_changeable`). Names are refused if they stand for no single entry
-    (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "." and ".." are names for `lookup` alone.
+    do not look at `who.read_only`: a version calls `check_changeable` before. Names that stand for no single entry are
+    refused (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "." and ".." are names for `lookup` alone.
     """
 
     @property
@@ -477,12 +476,12 @@ class Node(Protocol):
         """Returns this file if the server already has it open to write, else None; checks no rights, never waits."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
-        """Takes a lease on this regular file; to be called before the file is opened for reading.
+        """Takes a lease on this regular file; a version calls `open` afterwards, so as to miss no change in between.
 
         Closes a descriptor for writing that the server holds unused. Never waits in a tree in memory.
 
         Args:
-            on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
+            on_writer: is called, in any thread, when the lease is broken; replaces that of earlier leases on the file.
 
         Returns:
             The lease; None: changes by local processes would go unnoticed, so the file cannot be delegated.
@@ -536,9 +535,10 @@ class Node(Protocol):
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in directory `target` as the caller; replaces an object named `new`.
 
-        `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
-        OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the renamed directory;
-        ENOENT, EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; and others.
+        Both names stay if they stand for one object. `source` and `into` receive the attributes of this directory and
+        of `target` before and after. Raises Refused or OSError: EXDEV: `target` is in another tree; EINVAL: "." or
+        "..", or `target` is in the renamed directory; ENOENT, EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object named
+        `new` cannot be replaced; and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
@@ -576,9 +576,9 @@ class Tree(Protocol):
 
     @property
     def keeps_removed(self) -> bool:
-        """Whether a file that is open stays when its last name is removed.
+        """Whether an open file stays when its last name is removed, by a client or by any other program.
 
-        False: the file is gone then. An `OpenFile` has the content from when it was opened: each READ needs a new one.
+        False: such a file is gone, and an `OpenFile` keeps the content from its opening: each READ opens the file anew.
         """
 
     @property

@@ -44,7 +44,7 @@ class UserGroups:
         """Returns the GIDs of the groups of the user `uid`, () for an unknown user; None: not cached, with `at_once`.
 
         With `at_once` never blocks. Otherwise looks groups up that are not cached, which may block, and raises Refused
-        (EAGAIN) if `LOOKUPS_MAX` other look-ups have had no answer for half a second.
+        (EAGAIN) if `LOOKUPS_MAX` other look-ups are still running after a wait of half a second.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups
@@ -52,8 +52,9 @@ class UserGroups:
     def find(self, uid: int) -> tuple[int, ...]:
         """Returns the GIDs of the groups of the user `uid`, from the cache or the user database; may block.
 
-        They include the primary group, and are () for an unknown user. The result is cached. Raises Refused (EAGAIN) if
-        `LOOKUPS_MAX` other look-ups have had no answer for half a second.
+        They include the primary group, and are () for an unknown user. The result is cached, and used until `drop_old`
+        removes it, however old. Raises Refused (EAGAIN) if `LOOKUPS_MAX` other look-ups are still running after a wait
+        of half a second.
         """
         if not self._turns.acquire(timeout=_WAIT_S):
             raise Refused(errno.EAGAIN)

@@ -79,7 +79,8 @@ class Audit:
 
         The handlers of other kinds, if an earlier `Audit` has replaced them, become the services' own again. A server
         that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls of any
-        version that the rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
+        version that the rules of an export refuse (AUTH_TOOWEAK or EACCES) are recorded as well, by
+        `HostAdmission.watch`; else such records by an earlier `Audit` end.
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.

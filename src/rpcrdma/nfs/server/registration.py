@@ -89,8 +89,9 @@ class RegisteredPrograms:
 
     A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` (60) seconds. rpcbind has an
     owner for each registration, the user who made it. A registration of the same user at another address is replaced
-    unless a server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits
-    nobody else to do so.
+    unless a server answers there over TCP: then no registration of that version of the program is made. A registration
+    of another user is replaced, with a warning, if this process runs as root, and stays otherwise. A registration that
+    is not made is a fault, which `start` or the task reports.
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.
@@ -245,8 +246,9 @@ class RegisteredPrograms:
     ) -> str | None:
         """Registers `place`, a (program, version, netid), at a universal address; first removes `found`, if not None.
 
-        `found` is the registration of `place` in rpcbind's list. Returns None, or the text of the fault, if rpcbind
-        refuses; raises RpcRdmaError or OSError if a call over `rpcbind`, a connection, fails.
+        `found` is the registration of `place` in rpcbind's list. Returns None if rpcbind registers `place`, else the
+        text of the fault: rpcbind refuses that, or first the removal of a `found` of another user. Raises RpcRdmaError
+        or OSError if a call over `rpcbind`, a connection, fails.
         """
         if found is not None:
             removed = await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
@@ -269,7 +271,8 @@ class RegisteredPrograms:
     ) -> None:
         """Removes the registrations of `places`, keys of `self._held`, at rpcbind, and drops these keys.
 
-        A registration stays at rpcbind if another server has replaced it, by `present`, rpcbind's list.
+        Leaves a registration there that is no longer this server's according to `present`, rpcbind's list. Drops each
+        key before the call for it; raises RpcRdmaError or OSError if a call fails, and keeps the later keys.
         """
         for place in places:
             if self._is_ours(present.get(place), self._held[place]):
@@ -307,7 +310,8 @@ def _binding(place: ProgramNetid, address: str = "", owner: str = "") -> port_ma
 async def _answers(address: str) -> bool:
     """Returns whether a server accepts a TCP connection at a universal address; False if the address is malformed.
 
-    A wildcard address stands for the loopback address.
+    A wildcard address stands for the loopback address. Any failure to connect is False as well. Has no limit of time of
+    its own: the caller cancels the call if the host is silent.
     """
     port = port_in(address)
     try:

@@ -91,10 +91,10 @@ def build_nfs4(
         clock: returns the time of a monotonic clock in seconds, for leases.
         wall_clock_ns: returns the time in nanoseconds since 1970.
         addresses: the URLs at which the server listens and clients find it again, such as "tcp://192.0.2.1:2049": they
-            tell it from other servers that share `state` and `directory`. Clients of an earlier run may reclaim their
-            state if that run had one of these, unless its port is 0.
-        exports: a text for each export, such as name and directory, which is recorded in `directory`. Clients of an
-            earlier run may reclaim their state if that run had one of these texts, too; empty: clients of any run may.
+            tell this server from others that share `state` and `directory`. Clients may reclaim their state of an
+            earlier run if that run had one of these with a port other than 0 (empty: if that run had none either), and,
+            unless `exports` is empty, also one of those texts.
+        exports: a text for each export, such as name and directory, which is recorded in `directory` for later runs.
 
     Raises:
         OSError: the database cannot be used.

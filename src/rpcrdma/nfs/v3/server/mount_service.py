@@ -42,7 +42,7 @@ class MountService(MOUNT_V3_Service):
 
     It is offered wherever NFS is, so that a client needs one address. It asks for no security flavor itself, and its
     replies name those of the export (RFC 2623 section 2.7). The list of mounts records MNT and UMNT; beyond
-    `NFS_MOUNTS_MAX` the oldest mounts are dropped. It grants nothing.
+    `NFS_MOUNTS_MAX` the oldest mounts are dropped. An entry of the list gives no rights.
     """
 
     ANY_SECURITY = True

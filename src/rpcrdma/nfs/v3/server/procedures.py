@@ -34,11 +34,9 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (the object of `handle`, the caller's rights). May block: to be called in a worker thread.
+        """Returns (the object of `handle`, the rights of the caller of the call `context`); for a worker thread.
 
-        `context` is the call, whose caller it is.
-
-        Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or `BAD_HANDLE`).
+        May block. Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or `BAD_HANDLE`).
         """
         found = self.exports.locate(handle, context)
         assert found is not None
