@@ -127,7 +127,11 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """Adds the options for reading an XDR definition to a parser; `default_limit` ends the help of --default-limit."""
+    """Adds the options for reading an XDR definition to a parser.
+
+    `default_limit` is text that ends the help of --default-limit, and says what happens without this option, which has
+    no default.
+    """
     command.add_argument(
         "--default-limit",
         type=_limit,

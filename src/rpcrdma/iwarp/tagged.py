@@ -17,7 +17,9 @@ _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 class TaggedMessages:
     """The tagged messages that arrive on one connection: checks their segments and places the payload.
 
-    `opened` has the RDMAP control octet and the STag of the message that has arrived in part; None without one.
+    `pd` has the memory that the peer may write. `sender` has the RDMA Reads of this side (`Sender.reads`), which Read
+    Responses have to fit and complete. `opened` has the RDMAP control octet and the STag of the message that has
+    arrived in part; None without one.
     """
 
     __slots__ = ("_pd", "_sender", "opened")

@@ -148,9 +148,9 @@ class CarriedReply(Protocol):
         """Returns a plan that refuses a reply which can never be sent; None if the reply can be sent.
 
         Such a reply needs more messages than it may have, or has a bulk item longer than the memory for its RDMA Write.
-        The responder calls this method before `plan`. `payload`: the encoded reply. `begun`: the offsets in the call's
-        stream at which the arguments begin that are paired with results, such as the operations of an NFSv4 COMPOUND
-        (`Decoder.begun`); they show which memory in the call is for which bulk item. None if the program pairs none.
+        The responder calls this method before `plan`. `payload`: the encoded reply. `begun`: the offset in the call's
+        stream of each argument that is paired with a result, such as each operation of an NFSv4 COMPOUND
+        (`Decoder.begun`), to find the call's memory for each bulk item; None if the program pairs none.
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:

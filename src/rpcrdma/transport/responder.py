@@ -165,9 +165,9 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message with an invalid header by an error with the reason `message.refusal`.
+        """Refuses a message with an invalid header by an error with the reason `message.refusal`; returns True.
 
-        Returns False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
+        Sends no error and returns False, to discard the message, if its Send invalidated a handle (`invalidated`).
         """
         if invalidated is not None:
             return False

@@ -412,7 +412,7 @@ class ConnectionIdentifier(Protocol):
         """
 
     def close(self) -> None:
-        """Destroys the identifier, or has that done when the last domain and queue pair made from it are gone."""
+        """Destroys the identifier; while an object that it made is left, leaves that to its last reference."""
 
 
 class ManagerEvent(NamedTuple):

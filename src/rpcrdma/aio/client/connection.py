@@ -156,7 +156,7 @@ class Connection:
         """Makes the call and returns its decoded result, on further transport connections if the present one is lost.
 
         Sets the call's deadline and XID. The observer of calls is called at the end of the call. The server's URL is
-        added to the text of errors. Raises the errors that `call` lists as raised when awaited.
+        added to the text of errors. Raises the errors that `Connection.call` lists as raised when awaited.
         """
         if call.timeout_s is not None:
             try:

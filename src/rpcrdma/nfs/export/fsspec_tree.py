@@ -173,7 +173,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this file to read; returns (open file, attributes). Raises Refused: EISDIR, EINVAL: no regular file."""
+        """Opens this file to read, never waits; returns (file, attributes). Refused: EISDIR, EINVAL: not regular."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:

@@ -159,7 +159,7 @@ class ObjectTree(Generic[N]):
 
         To be called where no valid node is cached. With `at_once` returns None where finding it may block. Raises
         Refused: ESTALE: the object is gone from the export, or was not met by the last search of the tree; EAGAIN: it
-        has left the place where that search met it, and the next has to wait; or OSError: the server may not reach it.
+        has left the place where that search met it, and the next search is not due. Raises OSError: searching fails.
         """
         if handle == self.root.handle:
             self._cache.put(self.root)

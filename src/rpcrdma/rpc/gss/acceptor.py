@@ -266,7 +266,7 @@ class ContextCreation:
     def protect(self, reply: Payload) -> Payload:
         """Enters the context of `step` in the acceptor, and returns the reply to send to the client.
 
-        The acceptor keeps a finished context for calls, and calls its `on_made`; it keeps an unfinished one for the
+        The acceptor keeps a finished context for calls, and calls `on_made`; it keeps an unfinished context for the
         next token. The reply of a finished context gets a verifier; others are returned unchanged. No context is
         entered if the reply is not SUCCESS, if `step` failed, or if the new context has expired already, for which the
         result is a denial with RPCSEC_GSS_CTXPROBLEM; `Acceptor.on_failure` reports the last two.

@@ -122,7 +122,10 @@ class Window(Protocol):
         """
 
     def stop_learning(self) -> None:
-        """Fixes `allowed`, the most unanswered calls of this side, at its value, whatever the peer grants later."""
+        """Fixes `allowed`, the most unanswered calls of this side, at its value, whatever the peer grants later.
+
+        No effect in version 1, where `allowed` is not learned: each reply still sets it.
+        """
 
     def on_dropped(self) -> None:
         """Counts a call of the peer that this side leaves without a reply."""

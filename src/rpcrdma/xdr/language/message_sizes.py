@@ -156,9 +156,10 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """Returns the most elements or octets of an item: `limit` or, if less, the argument that `bound` names.
+        """Returns the most elements or octets of an item: `limit`, or an expression that also heeds `bound`.
 
-        `bound` None: no argument bounds the item.
+        `bound` names the member of the procedure's arguments whose value or length bounds the item; None: no member
+        does. Generated code evaluates the expression for each call: the smaller of `limit` and that bound.
         """
         if bound is None:
             return Size(limit)

@@ -47,9 +47,10 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Writes procedures, clients and service of every program version, and `PROGRAM` if there is one version only.
+        """Writes procedures, clients and service of every program version, and adds their names to `names`.
 
-        Adds their names to `names`.
+        If the module has one version of one program only, writes and adds `PROGRAM`, too, as another name of the
+        version's `Program`.
         """
         constants: set[str] = set()
         for version in self.module.versions:

@@ -74,7 +74,10 @@ def _first_or_second(reading: str) -> Step:
 
 
 def _call(**header: Any) -> dict[str, Any]:
-    """Returns the fields, for a step "say", of a NULL call with `header` in place of the usual header fields."""
+    """Returns the fields of a NULL call for a step "say", which sends a message (docs/send.md).
+
+    `header` has the header fields that differ from the usual ones, such as `credit=0`.
+    """
     return {"header": header, "rpc": {}}
 
 

@@ -44,11 +44,11 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs simulated worlds as command-line arguments say (None: those of the process), and prints the results.
 
-    Returns the exit status: 0 if no world violates a rule or fails, 1 if a world does, 2 for a scenario that is wrong
-    or cannot be read, after the error has been printed to stderr.
+    Returns the exit status: 0 if no world violates a rule, 1 if a world does, 2 for a scenario that is wrong or cannot
+    be read, after the error has been printed to stderr. Without --seed, a world that raises an exception also makes 1.
 
     Raises:
-        RuntimeError: the world of --seed takes more than 30 s of processor time.
+        Exception: the world of --seed has raised it; RuntimeError after more than 30 s of processor time.
         SystemExit: the arguments are wrong (status 2), or ask for help.
     """
     args = _parser().parse_args(arguments)

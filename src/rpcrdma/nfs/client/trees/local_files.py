@@ -105,7 +105,7 @@ def told_of(path: str) -> Iterator[None]:
 
 
 def local_name(name: str) -> bytes:
-    """Returns the octets of a server's name, the same in every locale, for use as a local name.
+    """Returns the octets of a file name from a server, the same in every locale, for use as a local name.
 
     Raises OSError (EINVAL) if the name is empty, "." or "..", or holds a slash or a NUL.
     """

@@ -109,7 +109,7 @@ class HeldStates:
         return has_room and client.state not in {ClientState.EXPIRING, ClientState.GONE}
 
     def check_room(self, client: Client) -> None:
-        """Raises Refused (NFS4ERR_DELAY) if a client may not have one more (`has_room`); the caller holds the lock."""
+        """Raises Refused (NFS4ERR_DELAY) if `client` may have no new state (`has_room`); the caller holds the lock."""
         if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 

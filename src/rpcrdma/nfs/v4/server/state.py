@@ -369,7 +369,10 @@ class State(HeldStates):
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations whose return callers without state (NFS version 3) await; takes the lock."""
+        """Recalls the delegations whose return callers without state (NFS version 3) await; takes the lock.
+
+        As `recall` does, revokes those whose recall began more than a lease before `now_s`.
+        """
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -385,7 +388,10 @@ class State(HeldStates):
         self.wake_broken()
 
     def recall_broken(self, now_s: float) -> None:
-        """Recalls the delegations on files that local processes want to write; takes the lock."""
+        """Recalls the delegations on files that local processes want to write; takes the lock.
+
+        As `recall` does, revokes those whose recall began more than a lease before `now_s`.
+        """
         with self.locked():
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
