@@ -127,7 +127,7 @@ static void identifier_free(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* ConnectionIdentifier.close(): ends it now, or when the last domain and queue pair made from it is gone. */
+/* ConnectionIdentifier.close(): ends it now; nothing while a domain, queue pair or Device is left, which keep it. */
 static PyObject *identifier_close(PyObject *self, PyObject *unused) {
     (void)unused;
     if (!((Identifier *)self)->users) identifier_destroy((Identifier *)self);

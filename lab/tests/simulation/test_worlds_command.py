@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.rpc.reply_cache import ReplyCache
+from rpcrdma_lab.simulation.worlds import __main__ as command_of_worlds
 from rpcrdma_lab.simulation.worlds.__main__ import main
 
 SCENARIO = """
@@ -46,9 +47,12 @@ def test_a_failing_seed_prints_one_command_that_runs_it_again(
     scenario: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ReplyCache, "find", lambda *_: None)
+    # More seeds fail than are printed.
+    monkeypatch.setattr(command_of_worlds, "_SHOWN_MAX", 1)
     assert main(["--scenario", scenario, "--seeds", "4", "--jobs", "1", "--twice-every", "0"]) == 1
     told = capsys.readouterr().out
-    command = re.findall(r"^  replay: (.*)$", told, re.MULTILINE)[0]
+    assert re.search("; [2-4] failed$", told)
+    (command,) = re.findall(r"^  replay: (.*)$", told, re.MULTILINE)
     replay = shlex.split(command)
     assert replay[1:3] == ["-m", "rpcrdma_lab.simulation.worlds"]
     assert main([*replay[3:], "--minimise"]) == 1

@@ -95,11 +95,10 @@ def _many(scenario: Scenario, args: argparse.Namespace) -> int:
     for part in run_worlds(scenario, args.first, args.seeds, args.jobs, twice_every=args.twice_every):
         if (totals.worlds + part.worlds) // _TOLD_EVERY > totals.worlds // _TOLD_EVERY:
             print(f"{totals.worlds + part.worlds} worlds so far", file=sys.stderr, flush=True)
+        for seed, wrong in part.failures[: max(0, _SHOWN_MAX - len(totals.failures))]:
+            print(f"seed {seed}: {len(wrong)} violations, the first: {wrong[0]}")
+            print(f"  replay: {_command(args.scenario, seed, Kept())}", flush=True)
         totals.add(part)
-        for seed, wrong in part.failures:
-            if len(totals.failures) <= _SHOWN_MAX:
-                print(f"seed {seed}: {len(wrong)} violations, the first: {wrong[0]}")
-                print(f"  replay: {_command(args.scenario, seed, Kept())}", flush=True)
     took_s = time.monotonic() - began_s
     print(
         f"{totals.worlds} worlds of scenario {scenario.name}, seeds {args.first} to {args.first + args.seeds - 1}: "
