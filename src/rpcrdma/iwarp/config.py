@@ -44,12 +44,13 @@ class IwarpConfig:
         crc: demand CRC-32C. Turn it off only where another layer protects the octets as well (RFC 5044 section 4.4);
             the peer can still demand it.
         enhanced: use enhanced set-up (RFC 6581), which agrees on read queue depths; without it an initiator speaks
-            revision 1.
+            revision 1, and a responder ends the connection at an enhanced Request.
         inbound_reads: RDMA Reads that the peer may have outstanding (IRD), 0 to 16382.
         outbound_reads: RDMA Reads that this side may have outstanding (ORD), 0 to 16382.
         peer_to_peer: as initiator, ask for the model in which the responder may send first; needs `enhanced`.
         ready_frames: the RTR frames supported, at least one (RFC 6581 section 9.2).
-        flush_each_message: pass on at most one message's end at a time, so that a capture shows messages one by one.
+        flush_each_message: send octets of one message alone in each system call, and not by the native module, so that
+            a capture shows messages one by one.
         startup_timeout_s: time limit of the peer's start-up frames, in seconds.
         first_send_pause_s: pause of an initiator, in seconds, between the peer's Reply and its own first message; 0 for
             none. Linux siw may overlook a message that arrives before it has taken up the connection, until another one

@@ -113,7 +113,7 @@ class NativeReceiver(Receiver):
         self._continue_with(octets)
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """Posts `count` receives, each of which takes its buffer from `pool` when its message arrives."""
+        """Posts `count` receives without a buffer: `pool`, which never lacks one, lends it when a message arrives."""
         frames = self.frames
         if frames is None or self.untagged.receives:
             super().post(count, pool)
@@ -124,8 +124,8 @@ class NativeReceiver(Receiver):
     def flush(self) -> None:
         """Stops the native module, drops an incomplete FPDU and ends all receives, because the connection has ended.
 
-        Receives that have a buffer, their own or one drawn from the pool for a Send that has arrived in part, complete
-        with the status FLUSHED; the others get no completion.
+        Receives with a buffer, posted with the receive or drawn from the pool for a Send that has arrived in part,
+        complete with the status FLUSHED; the others get no completion.
         """
         self.take_over()
         super().flush()

@@ -106,8 +106,9 @@ class NativeSender(Sender):
     def _turns(self) -> list[Work]:
         """Returns messages for the native module: posted work and due Read Responses alternately, at most 8 of each.
 
-        A message that is sent in part is the first one. Work is left out if Read Responses are due and its first entry
-        is a disconnect or an RDMA Read beyond the agreed depth.
+        Work that is sent in part counts besides these 8; a message that is sent in part is the first one. If the first
+        work is a disconnect or an RDMA Read beyond the agreed depth, and Read Responses are due, these alone are
+        returned; if none is due, the work is returned, and the native module sends nothing.
 
         Raises:
             TerminateFault: the peer may not read the memory of a Read Response any more.
@@ -131,7 +132,7 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether this side has the most RDMA Reads outstanding that it may have (ORD), so that the next must wait."""
+        """Whether no further RDMA Read of this side may begin: the agreed number (ORD), perhaps 0, is outstanding."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
@@ -154,7 +155,7 @@ class NativeSender(Sender):
 
         Work that is sent in part becomes `current`; Read Responses that are sent whole are dropped. `messages`: the
         messages that were given to the native module. `done`: the number of them, from the first, that are sent whole.
-        The attribute `_position` is the number of octets sent of the message after these; 0: none.
+        The caller has set `_position`: the octets sent of the message after these; 0 for none, or without a message.
         """
         self._responding = False
         current, self.current = self.current, None

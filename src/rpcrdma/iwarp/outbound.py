@@ -125,7 +125,8 @@ class Outbound:
             sizes: the octets of each FPDU.
             source: for a Read Response (the region of which the payloads are views, the response, offset of the first
                 FPDU's payload in the response); None for other messages.
-            step: the octets of payload in each FPDU except the last.
+            step: the octets of payload in each FPDU except the last, by which the offset in `source` grows from FPDU to
+                FPDU; without effect if `source` is None or there is one FPDU.
         """
         self.pieces += pieces
         frames, built = self.frames, self.built
@@ -187,9 +188,10 @@ class Outbound:
     def renew(self, *, crc: bool) -> ResponseSource | None:
         """Prepares unsent FPDUs for another try: computes anew the CRCs of those whose payload is a view of a region.
 
-        The CRC of an FPDU is computed over its present data, unless part of the CRC itself has been sent. `crc`:
-        whether the FPDUs have CRCs. At the first FPDU whose region is invalidated it stops, and returns (region, Read
-        Response, offset of the payload in the response); returns None if there is no such FPDU.
+        A CRC covers octets that are sent already as they were then, and the others as they are now. It stays as it is
+        if part of the CRC itself has been sent. `crc`: whether the FPDUs have CRCs. Stops at the first FPDU whose
+        region is invalidated, changes neither that FPDU nor those behind it, and returns (region, Read Response, offset
+        of the payload in the response); returns None if there is no such FPDU.
         """
         if not self.has_sources:
             return None

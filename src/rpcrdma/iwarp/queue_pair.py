@@ -74,7 +74,8 @@ class IwarpQueuePair:
         pd: the protection domain.
         config: the settings.
         emss: TCP's effective maximum segment size in octets, which FPDUs are made to fit.
-        private_data: up to 508 octets of an initiator's Request, 512 without enhanced set-up, else LocalProtocolError.
+        private_data: octets of an initiator's Request, at most 508, or 512 without enhanced set-up; more raise
+            LocalProtocolError. A responder does not use them: its octets are the argument of `accept`.
         scratch: memory for received octets. Queue pairs may share it if `bytes_received` of each is called before
             `next_buffers` of another. None: memory of its own.
         native: the native module, which receives after `hand_over` and sends by `send`; None: Python does.
@@ -237,10 +238,7 @@ class IwarpQueuePair:
             self.native_receiver.take_over()
 
     def end_of_stream(self) -> None:
-        """Ends the connection, as the peer has ended its side of the TCP connection, or reset it.
-
-        The event `Disconnected` reports it, unless the end was reported before. Sets `wants_close` in either case.
-        """
+        """Ends the connection, unless it has ended, as the peer ended or reset its stream; sets `wants_close`."""
         self._take_over()
         if self._ended:
             self._close()
@@ -298,7 +296,10 @@ class IwarpQueuePair:
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """Counts the first `octets` (at least 1) of `next_gather` as sent: completes work, and moves `state` on."""
+        """Counts the first `octets` (at least 1) of `next_gather` as sent: completes work, and moves `state` on.
+
+        When all is sent, REPLYING becomes MUTE or AWAITING_READY; LAST_WORDS and a drained DRAINING set `wants_close`.
+        """
         sender = self._sender
         sender.report(octets)
         state = self.state
@@ -397,7 +398,7 @@ class IwarpQueuePair:
         self._exchange.release()
 
     def _first_frame(self) -> None:
-        """Lets a responder send after the first valid FPDU, and reports `Established` if due."""
+        """Lets a responder send, as the first valid FPDU has arrived; if it is an RTR frame, reports `Established`."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()
@@ -410,8 +411,7 @@ class IwarpQueuePair:
     def next_deadline_s(self, now_s: float) -> float | None:
         """Returns the time at which `on_time` is to be called, in seconds of the driver's monotonic clock.
 
-        None: no deadline is set now; `timed` tells whether one may come. `now_s`: the present time on that clock, from
-        which a new deadline counts.
+        None: no deadline now; if `timed`, one may follow. `now_s`: the present time, from which a new deadline counts.
         """
         if self.state in STARTING:
             if self._startup_ends_s is None:

@@ -150,8 +150,8 @@ class Receiver:
     def flush(self) -> None:
         """Ends all receives and drops an incomplete FPDU.
 
-        Receives that have a buffer, their own or one drawn from the pool for a Send that has arrived in part, complete
-        with the status FLUSHED; the others get no completion.
+        Receives with a buffer, posted with the receive or drawn from the pool for a Send that has arrived in part,
+        complete with the status FLUSHED; the others get no completion.
         """
         self.untagged.flush()
         self.direct.target = _NOWHERE
@@ -169,7 +169,7 @@ class Receiver:
         self._bulk = self._full = False
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """Posts `count` receives, each of which takes its buffer from `pool` when its message arrives."""
+        """Posts `count` receives without a buffer: `pool`, which never lacks one, lends it when a message arrives."""
         self.untagged.shared += count
         self.untagged.pool = pool
 
@@ -181,9 +181,9 @@ class Receiver:
     def next_buffers(self) -> list[memoryview]:
         """Returns the buffers for the next octets; called before each receive, as memory may have been invalidated.
 
-        They are one of these lists: a part of the scratch buffer (`view[filled:limit]`), for octets whose place is not
-        known yet; or, if the rest of a large FPDU's payload is due, the target memory for that, followed by the part of
-        the scratch buffer only if all of the rest fits there.
+        Usually a part of the scratch buffer (`view[filled:limit]`) is the only buffer. But while payload of a large
+        FPDU is due, its target memory is the first one, and that part follows only if the target memory takes all
+        payload that is due: a piece of a scattered receive buffer may not.
         """
         direct, filled, scratch = self.direct, self.filled, self._scratch
         limit = _IDLE_OCTETS

@@ -224,7 +224,9 @@ class Sender:
         return True
 
     def _wait(self, work: Work) -> None:
-        """Handles work that cannot begin: a disconnect sets attribute `drained`, a Read beyond the agreed depth waits.
+        """Handles work that cannot begin, which stays in `send_queue`: a disconnect sets `drained`, a Read only waits.
+
+        `work`: the first work, which the caller found to be a disconnect or an RDMA Read beyond the agreed depth.
 
         Raises:
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.

@@ -226,8 +226,10 @@ def answer(
 ) -> tuple[StartupFrame, MpaAgreement]:
     """Returns the responder's Reply to `request`, and the terms (CRC, markers, IRD, ORD, RTR) for the responder.
 
-    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10). The length of the private data is not
-    checked.
+    The Reply has the revision of the Request and is enhanced if that is, whatever `config.enhanced` is (RFC 6581
+    section 10). It then states this side's IRD and ORD, reduced to the peer's ORD and IRD, and in the peer-to-peer
+    model an RTR frame of this side, one in common if there is any. The initiator decides whether these terms suffice:
+    nothing is raised. The length of the private data is not checked.
 
     Args:
         request: the peer's Request.

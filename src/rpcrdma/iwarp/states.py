@@ -46,6 +46,7 @@ class Input(enum.Enum):
     FAULT = "an error to be told to the peer"
     LAST_WORDS_OUT = "last message sent"
     END = "end"
+    """The end of the connection, for any reason, with nothing more to send; what is unsent is dropped."""
 
 
 STARTING = frozenset(

@@ -91,10 +91,11 @@ class TaggedMessages:
         self.end(header, octets)
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Counts a segment whose `octets` of payload are in place; a segment with the L bit ends its message.
+        """Updates the state for a segment whose `octets` of payload are in place; the L bit ends the segment's message.
 
-        The last segment of a Read Response completes the oldest RDMA Read of this side, a last segment of an RDMA Write
-        nothing. `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO.
+        `opened` becomes the message's RDMAP control octet and STag, None at the message's end. Octets of a Read
+        Response are counted in `received` of the oldest RDMA Read of this side, which the last segment completes; those
+        of an RDMA Write are not. `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO.
         """
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:

@@ -129,9 +129,10 @@ class UntaggedMessages:
         return buffer[start : start + octets]
 
     def _buffer(self) -> ReceiveBuffer:
-        """Returns the buffer of the arriving Send: the first in `receives`; without one, it is drawn from the pool.
+        """Returns the buffer of the arriving Send: the first in `receives`, the same one for all segments of the Send.
 
-        `check` has made sure that a receive is posted.
+        If `receives` is empty, a buffer is first drawn from the pool and appended, and `shared` falls by one. `check`
+        has made sure that a receive is posted.
         """
         if not self.receives:
             assert self.pool is not None

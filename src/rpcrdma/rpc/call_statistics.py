@@ -97,10 +97,11 @@ class OperationStatistics:
     bytes_recv: int
     """Octets of RPC messages that this side received, chunks included, without transport headers."""
     queue: Histogram
-    """Client: time from the call to its Send, waiting for a credit or a connection. Server: waiting for a thread or
-    memory."""
+    """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
+    connection, and earlier tries. Server: waiting for a thread or memory."""
     rtt: Histogram
-    """Client: time from the last Send of the call to its reply; calls without a reply are left out."""
+    """Client: time from the last Send of the call to its reply; calls without a reply, or counted with the status
+    "other", are left out."""
     handler: Histogram
     """Server: time of the handler."""
     execute: Histogram
@@ -318,12 +319,12 @@ class CallStatistics:
         # How many statuses of each procedure are told apart, other than our own.
         self._statuses: dict[_Where, int] = {}
         self.successes: dict[Procedure[Any, Any], CallCounts] = {}
-        """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
+        """The counts of successful calls by procedure, found by `of_success`; a look-up here saves that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the `CallCounts` of a procedure's successful calls, and enters them in `successes`.
+        """Returns the `CallCounts` of a procedure's successful calls, those of `of`, and enters them in `successes`.
 
-        They are not entered if `successes` has CALL_OUTCOMES_MAX entries.
+        If `successes` has CALL_OUTCOMES_MAX entries, they are not entered, and `of` finds the same object each time.
         """
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
@@ -333,9 +334,10 @@ class CallStatistics:
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
         """Returns the `CallCounts` of a procedure's calls (None: unknown procedure) with the status named `status`.
 
-        The counts are made at the first use. If a procedure has CALL_STATUSES_MAX statuses already, apart from SUCCESS
-        and the failures that this module defines, a further one is counted as status "other" of the procedure. If there
-        are CALL_OUTCOMES_MAX pairs of procedure and status, a further pair is counted for the procedure "other".
+        The counts are made at the first use. The statuses with a constant in this module, such as SUCCESS and TIMEOUT,
+        are always counted by name. Of others, a procedure has at most CALL_STATUSES_MAX; a further one is counted as
+        status "other" of the procedure. If there are CALL_OUTCOMES_MAX pairs of procedure and status, a further pair is
+        counted for the procedure "other", with status "other" unless the status has a constant.
         """
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)

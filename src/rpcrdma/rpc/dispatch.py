@@ -59,14 +59,18 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 
 
 class Route:
-    """One procedure that a service offers, and its handler. `calls` counts the calls whose arguments were decoded.
+    """One procedure that a service offers, and its handler.
+
+    `calls` counts the calls whose arguments were decoded. `execution` tells where the handler runs (`execution_of`).
 
     Args:
         procedure: the procedure.
         handler: called as `handler(args, context)`; returns the result.
-        at_most_once: whether a repeated call must not run again: the service does not declare the procedure idempotent.
-        begins_once: whether the handler must not begin twice for one call; always so with `at_most_once`. If the result
-            may have bulk items, `reserves` is then True: memory for them is reserved before the handler begins.
+        at_most_once: whether a call that the client sends again must not run again, but gets the reply to the first
+            one: the service does not declare the procedure idempotent.
+        begins_once: whether the handler must not begin twice for one call: if it finds no memory for its result, the
+            call fails, instead of running again later. Always so with `at_most_once`. If the result may have bulk
+            items, `reserves` is then True: memory for them is reserved before the handler begins.
         security: the security flavors that calls may have; None: any.
         waits_for: maps arguments to the resource that the handler may block on; see `Service.WAITS_FOR`.
     """

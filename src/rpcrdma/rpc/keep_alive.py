@@ -10,14 +10,15 @@ __all__ = ["KeepAlive"]
 class KeepAlive:
     """Detects that the server of one connection is silent; has deadlines, but no clock of its own.
 
-    After `idle_s` seconds without a reply, `ask` makes a NULL call. If it is not answered within `reply_s` seconds,
-    `give_up` is called once, and there are no further deadlines.
+    After a wait of `idle_s` seconds without a reply, `ask` makes a NULL call. If it is not answered within `reply_s`
+    seconds, `give_up` is called once, and there are no further deadlines.
 
     Args:
-        idle_s: the seconds without a reply after which `ask` is called; None or 0: never ask.
+        idle_s: the seconds of a wait, at whose end `ask` is called or the next wait begins; None or 0: never ask.
         reply_s: the seconds for which the reply to the NULL call is awaited.
         replies: returns a count that rises with each reply on the connection.
-        ask: makes a NULL call, whose end the owner reports by `answered`; returns False if it makes none.
+        ask: makes a NULL call, whose end the owner reports by `answered`; returns False if it makes none: then the next
+            wait of `idle_s` begins.
         give_up: ends the connection.
         asked: whether a NULL call has already been made on the connection, before any other.
     """
@@ -62,10 +63,10 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """At a deadline, calls `give_up` if the NULL call is unanswered, or `ask` if no reply has arrived meanwhile.
+        """At a deadline, calls `give_up` if the NULL call is unanswered, even if replies to other calls have arrived.
 
-        If replies have arrived, only the next wait begins. This has no effect before the deadline. `now_s` is the time
-        of the clock of `next_deadline_s`.
+        At the end of a wait of `idle_s`, calls `ask` if no reply has arrived since the wait began; if one has, only the
+        next wait begins. This has no effect before the deadline. `now_s` is the time of the clock of `next_deadline_s`.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return

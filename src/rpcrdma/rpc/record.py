@@ -89,8 +89,8 @@ class RecordReceiver:
     """Divides a byte stream into RPC messages (record marking, RFC 5531 section 11).
 
     The owner receives octets into `next_buffers`, reports them by `bytes_received` and takes messages by `next_record`.
-    An empty record is an error. An RPC message that is too long is reported in `too_long` as soon as its first two
-    words have arrived, and skipped.
+    An empty record is an error. As soon as the first two words of an RPC message that is too long have arrived, a
+    `TooLong` is appended to the deque `too_long`, for the owner to remove; the message is skipped.
 
     Args:
         record_octets_max: the most octets of one message.
@@ -414,7 +414,8 @@ class RecordSender:
         """Releases the caller's memory of the message pushed with `ticket`, which need not be sent any more.
 
         A message not yet begun leaves the queue, and `bytes_sent` will not return the ticket. The rest of a message
-        that is partly sent is copied and still sent, as its record must be completed. Unknown tickets are ignored.
+        that is partly sent is copied and still sent, as its record must be completed: `bytes_sent` returns its ticket
+        at its end. Unknown tickets are ignored.
         """
         for queued in self._queue:
             if queued.ticket is ticket:

@@ -103,7 +103,8 @@ class KnownCall:
         self.key = key
         self.running = True
         self.reply: Payload | None = None
-        """The reply; None while the call runs, and once the reply is no longer kept."""
+        """The reply that `ReplyCache.finish` keeps; None while the call runs, and if the reply was too long to keep or
+        was dropped. A reply that `ReplyCache.hold` holds is not shown here."""
         self.answered_at_s = 0.0
         """The time of the answer, of the clock that the cache's owner uses; 0 while the call runs."""
         self.context: Any = None

@@ -41,11 +41,12 @@ MAY_BLOCK: Final = None
 
 
 class ActAs:
-    """The step of a handler after which it runs in a worker thread within a context manager, up to the next step.
+    """A value that a handler yields (see `inline_or_worker`) to run in a worker thread within a context manager.
 
-    An `OSError` of entering `identity` is raised by the `yield`. If this is the handler's first step, the rest must be
-    brief: it may block, but seldom does. Brief calls run in one thread, which keeps `identity` entered for the next
-    call with the same `identity`.
+    The context manager is entered for the code up to the next `yield`. An `OSError` of entering it is raised by this
+    `yield`. If this is the handler's first `yield`, the server takes the call to be brief: the handler's rest should
+    take less than 2 ms, and block seldom. One thread runs the brief calls, one after another until one takes longer,
+    and keeps `identity` entered for the next call with the same `identity`.
 
     Args:
         identity: a reusable context manager, such as a user as whom the thread acts.
@@ -58,11 +59,14 @@ class ActAs:
 
 
 class WorkerNeeded(Exception):
-    """Raised in the event loop by a handler that has changed nothing yet: it runs again in a worker thread.
+    """Raised by a handler in the event loop, to be called again, from its start, in a worker thread.
+
+    The handler must have changed nothing yet, which is not checked. Raised in a worker thread or by a coroutine, it is
+    a failure like any other. A generator that catches it from a function that it calls yields `step` itself, and then
+    calls the function again.
 
     Args:
-        step: the step before it runs again, MAY_BLOCK or an `ActAs`. A handler that catches the exception of a part of
-            itself yields this step before that part runs again.
+        step: how the handler runs again: MAY_BLOCK (as the user of the server's process) or an `ActAs`.
     """
 
     def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:
@@ -120,8 +124,8 @@ class ReverseCaller(Caller, Protocol):
             args: the arguments, of the procedure's type; None for void.
             into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
             timeout_s: the time limit in seconds; None: no limit.
-            xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes a
-                new one.
+            xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes
+                the connection's next one, which does not depend on XIDs given here.
             placement: how the round-trip extension moves the call's bulk items: a value of
                 `rpcrdma.extension.Preference`; "": as `RdmaServerConfig.extension` sets.
             credential: the credential of this call; None: the one given to `ready`. Sessions of NFS version 4.1 share
@@ -131,17 +135,17 @@ class ReverseCaller(Caller, Protocol):
             The decoded result.
 
         Raises:
-            LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
-                credential cannot be encoded.
+            LocalProtocolError: `ready` was not called before, an unfinished call on the connection has this XID, the
+                arguments break the definition, or the credential cannot be encoded.
             ValueError: `placement` is unknown.
             RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, TypeError: as `Caller.call`.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits `call`, after a call of the client's own program has stated that the client takes calls.
+        """Permits `call`, once the server has learnt from a call, such as CREATE_SESSION, that the client takes calls.
 
-        Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
-        that expects no calls may end the connection (RFC 8167 section 6).
+        Without this, `call` raises `LocalProtocolError`. What the server has learnt is not checked: RPC-over-RDMA
+        version 1 cannot ask the client, and a client that expects no calls may end the connection (RFC 8167 section 6).
 
         Args:
             credential: the credential of all further calls; None: that of an earlier `ready`, or AUTH_NONE. A client of
@@ -220,10 +224,10 @@ class CallContext(Protocol):
 
         Args:
             items: the lengths in octets of the bulk items in the result, in order. Items that the client's Write chunks
-                take do not count; the octets of others are subtracted from the result.
+                take do not count; the octets of others lessen the returned number.
 
         Returns:
-            The octets; 0 if there is no room for an item.
+            The octets; 0 if there is no room, such as for one of the items.
         """
 
     @property

@@ -266,7 +266,7 @@ class QueuePairHandle(Protocol):
         """Stops the queue pair: the device then touches no memory of posted work, and reports no completions of it."""
 
     def close(self) -> None:
-        """Destroys the queue pair with its completion queue and its descriptor."""
+        """Calls `end`, destroys completion queue and descriptor; ignores errors, does nothing the second time."""
 
 
 class Device(Protocol):

@@ -61,7 +61,8 @@ class Pinned(NamedTuple):
 class DeviceRegion(MemoryRegion):
     """A memory region that a device guards, made by `DeviceProtectionDomain.register`.
 
-    `pinned` is its registered memory, None after its end; `window` is the bound memory window, or None.
+    `pinned` is its registered memory, None after its end; `window` is the bound memory window, or None. The parameter
+    `handle` is the handle of the window's binding; None, without a window: the region has that of the registration.
     """
 
     __slots__ = ("pinned", "window")
@@ -120,11 +121,11 @@ class DeviceProtectionDomain:
     """Registers the memory of one connection with an RDMA device; implements `ProtectionDomain`.
 
     Where the device has memory windows, an exposure is a window with the one right that it needs. Its memory is
-    registered without remote rights, so that no handle is usable before or after. Elsewhere memory is registered with
-    the right for each exposure alone.
+    registered without remote rights, so that no handle is usable before or after. Elsewhere each exposure has a
+    registration of its own, which has only the rights that the exposure needs.
 
-    `binder` is the queue pair that binds the windows; `counts` counts registrations; `device` has the device's
-    attributes.
+    `binder` is the queue pair that binds the windows, set by the queue pair itself, and None after `close`; `counts`
+    counts registrations; `device` has the device's attributes.
     """
 
     __slots__ = ("_bound", "_domain", "_free", "_kept", "_rights", "_windows", "binder", "counts", "device")
@@ -218,7 +219,9 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory for many messages or receives, with local rights from `Right`, until the region is freed.
+        """Registers memory for many messages or receives, with local rights from `Right`.
+
+        The registration ends with the last reference to the returned region; the caller need not end it.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it, it is larger than the

@@ -272,10 +272,11 @@ class DeviceQueuePair:
         self._end(reason, by_peer=False)
 
     def flush(self) -> None:
-        """Starts the connection, or gives the device the posted work for which the device has room.
+        """Asks the peer for the connection (first call at the end that connects), or gives the device posted work.
 
-        The driver calls this after the owner has posted work, and after completions. After `disconnect` this call ends
-        the connection once no work is left. A failure of the device ends the connection and is not raised.
+        Work waits for `Established`, and for room in the device. The driver calls this after the owner has posted work,
+        and after completions. After `disconnect` this call ends the connection once no work is left. A failure of the
+        device ends the connection and is not raised.
         """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING

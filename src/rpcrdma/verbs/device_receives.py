@@ -26,9 +26,9 @@ _SLAB_BUFFERS = 32
 class PostedReceive:
     """A receive of a device's queue pair, with its scatter list (`entries`).
 
-    `place` is its memory: a buffer of the queue pair's owner, registered for this receive alone, whose completion
-    repeats `wr`; or a slot (registered memory for one message); or a slab (for 32 receives), in which the receive has
-    `number` 0 to 31. Other receives do not use `wr` and `number`.
+    `place` is its memory: a buffer of the queue pair's owner, registered for this receive alone; or a slot (registered
+    memory for one message); or a slab (for 32 receives). `wr` is used with an owner's buffer only: the receive's
+    completion repeats it. `number` is used with a slab only: the receive's index in that, 0 to 31.
     """
 
     __slots__ = ("entries", "number", "place", "wr")
@@ -50,8 +50,8 @@ class PostedReceive:
 class ReceiveSlab:
     """Registered memory for 32 (`_SLAB_BUFFERS`) receives of one queue pair; `posted` counts those posted.
 
-    Each receive has memory for the head of its message and other memory for the bulk data. The latter is adjacent to
-    that of the next receive, and so is the bulk data of a group of messages.
+    Each receive has memory for the head of its message and, behind all heads, a part for bulk data. The parts are
+    adjacent in the order of posting, so that bulk data in several messages is contiguous where it fills the parts.
     """
 
     __slots__ = ("_buffers", "_pool", "_unused_references", "memory", "posted", "region", "view")
@@ -121,8 +121,10 @@ class DeviceReceives:
     def take(self, posted: int) -> PostedReceive:
         """Returns a receive to be posted next; registers memory if no receive is free.
 
-        `posted`: the number of posted receives including this one. Slabs are registered for so many receives and, while
-        messages occupy slabs, up to RECEIVE_SLABS_USED_MAX slabs more; other receives have slots.
+        `posted`: the number of receives that are to be posted in all, with this one and those taken together with it.
+        The receive is in a slab if the device has scatter lists and the pool's buffers have several parts. There are at
+        most as many slabs as `posted` receives take and RECEIVE_SLABS_USED_MAX more, since messages occupy slabs. If
+        there is no slab for it, the receive has a slot.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -137,9 +139,9 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first of 32 receives in an unused slab; None if all slabs are in use and no more can be made.
+        """Returns the first of 32 receives in an unused or new slab, and stores the other 31 in `_rest`, for `take`.
 
-        `posted`: the number of posted receives including this one, which bounds the number of slabs.
+        Returns None if all slabs are in use and no more can be made. `posted`: as in `take`; bounds the slabs.
         """
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:

@@ -96,8 +96,8 @@ class DeviceSends:
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
 
-        A Send must fit into one work request, since each would be a message. `next_works` returns the work requests
-        that are to be posted.
+        The caller makes sure that a Send has one entry of at most `message_octets` octets, since each work request
+        would be a message. `next_works` returns the work requests that are to be posted.
 
         Args:
             send: the work.
@@ -178,10 +178,11 @@ class DeviceSends:
                 completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def flush(self, completions: deque[Completion]) -> None:
-        """Ends all work of the send queue: releases its memory and appends its completions to `completions`.
+        """Ends all work of the send queue, in the order of posting: releases its memory, appends its completions.
 
-        They are in the order of posting, with the status of the work: FLUSHED unless the work has failed otherwise or
-        was done. Bindings of memory windows and probes (OWN) have none.
+        Unsignaled work gets a completion in `completions`, too; bindings of memory windows and work with the identifier
+        OWN get none. The status is FLUSHED, or that of a failure, or SUCCESS for work that was done and waited for the
+        end of earlier work.
         """
         self.unposted.clear()
         while self.queued:

@@ -33,8 +33,9 @@ class PostedWork:
     """One entry of the send queue; `verb` None stands for an orderly disconnect.
 
     `handle` and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate, or None. An RDMA Read
-    fills `sink` from index `sink_start` on. `ready_s` and `cause` belong to a provider that needs them: the time of the
-    posting, and the event of a trace.
+    fills `sink` from index `sink_start` on. `ended`: the work is done or has failed, but its completion may wait for
+    earlier work. `ready_s` and `cause` belong to a provider that simulates: the virtual time of the posting in seconds,
+    before which the work does not begin, and the number of the trace's event for the posting, -1 without a trace.
     """
 
     __slots__ = (
@@ -83,8 +84,8 @@ class ReceiveQueue:
     def next_for(self, length: int) -> tuple[object, ReceiveBuffer] | None:
         """Returns (identifier, buffer) of the receive for a message of `length` octets; None if no receive is posted.
 
-        A receive without a buffer takes one for this length from the pool, which is its identifier as well. The receive
-        stays posted until `take`.
+        A receive without a buffer takes one for this length from the pool; that buffer is its identifier as well. The
+        receive stays posted, and further calls return the same pair, until `take`.
         """
         if not self._own:
             if not self._shared:

@@ -106,16 +106,17 @@ class ReceiveSource(Protocol):
         """The (version, header type) of messages that must stay in parts of a buffer from `draw`, not in `bytes`."""
 
     def take(self) -> memoryview:
-        """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
+        """Returns a buffer of at least `short_octets`, unspecified content, lent for good or until `give_back`."""
 
     def draw(self) -> ReceiveBuffer:
-        """Returns a buffer of the source's `octets` with unspecified content, for the caller to keep."""
+        """Returns a buffer of the source's `octets`, unspecified content, lent for good or until `give_back`."""
 
     def divide(self, memory: memoryview, count: int) -> Sequence[ScatteredBuffer]:
         """Divides memory into buffers with parts like those of a buffer from `draw`.
 
         Args:
-            memory: memory of the queue pair, `count * octets` octets; or, with a `count` of 1, a buffer from `take`.
+            memory: memory of the queue pair, `count * octets` octets; or, with a `count` of 1, a buffer from `take`,
+                which may be shorter than `octets`: then the last part is shorter, or empty.
             count: the number of buffers.
 
         Returns:
@@ -123,7 +124,7 @@ class ReceiveSource(Protocol):
         """
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer, which its holder may not use any more.
+        """Takes back a buffer for reuse; its holder may not use it any more.
 
         Args:
             buffer: the buffer.
@@ -160,7 +161,7 @@ class ReceivePool:
         self._free: list[memoryview] = []
 
     def take(self) -> memoryview:
-        """Returns a buffer of `octets` with unspecified content, for the caller to keep."""
+        """Returns a buffer of `octets` with unspecified content, lent for good or until `give_back`."""
         return self._free.pop() if self._free else bulk(self.octets)
 
     draw = take

@@ -43,9 +43,10 @@ Memory: TypeAlias = _ShowsMemory | _ShowsArray
 def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> memoryview:
     """Returns a flat view of the octets of a C-contiguous object with the buffer protocol, without a copy.
 
-    Items of any format, byte order and number of dimensions count as their octets in memory: those of NumPy arrays,
-    `array`, ctypes and mmap. All octets of callers pass through here once. `buffer`: the object. `name`: the name of
-    the argument in errors. `writable`: whether the memory is to be filled.
+    The view shows the octets that the items occupy in memory, whatever their format, byte order and dimensions: those
+    of NumPy arrays, `array`, ctypes and mmap. The library applies this function to its users' buffers, and works with
+    the views. `buffer`: the object. `name`: the name of the argument in errors. `writable`: whether the memory is to be
+    filled.
 
     Raises:
         TypeError: the object has no buffer protocol or refuses it, or is not C-contiguous. The message has the remedy.

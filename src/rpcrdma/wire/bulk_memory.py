@@ -156,7 +156,10 @@ class ResultMemory:
         return memoryview(memory)[:octets]
 
     def _drop(self) -> None:
-        """Stops keeping the oldest buffer of the length that was asked for longest ago; a holder may go on using it."""
+        """Stops keeping one buffer: of the length whose last request is the oldest, the buffer lent longest ago.
+
+        A holder may continue to use it. At least one buffer must be kept.
+        """
         length, buffers = next(iter(self._buffers.items()))
         buffers.pop(0)
         self._octets -= length

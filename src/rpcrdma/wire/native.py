@@ -34,9 +34,11 @@ class NativeFrames(Protocol):
     `opened`: a tagged message has arrived in part, whose RDMAP control octet and handle follow. `length` to `offset`
     are the header of a large FPDU that has arrived in part (of a Send, `offset` is the MSN): `placed` octets of its
     payload are in place, `left` are due, then `trailer` octets of padding and CRC; `digest` is the CRC so far.
-    `trailer` 0: there is no such FPDU. `message_rdmap` and `message_handle` are those of a Send that has arrived in
-    part. `hand_over` returns (the octets of another FPDU that has arrived in part, the octets of such a Send), and
-    forgets both.
+    `trailer` 0: there is no such FPDU. `message_rdmap` and `message_handle` are the RDMAP control octet and the handle
+    to invalidate of a Send of which whole FPDUs have arrived, but not all.
+
+    `hand_over` returns (the received octets that are not processed, the octets so far of a Send that has arrived in
+    part), each b"" if there are none, and forgets both and the large FPDU, whose fields the caller reads before.
     """
 
     send_number: int

@@ -387,10 +387,7 @@ class PlacedByPosition:
         self.passed(1 << 64)
 
     def passed(self, position: int) -> None:
-        """Checks that no chunk with a Position of at most `position` is left, once decoding has reached that Position.
-
-        Raises ReducedIneligibleItem if one is left: its item is not DDP-eligible.
-        """
+        """Raises ReducedIneligibleItem if a chunk at or before `position`, which is decoded so far, was not taken."""
         for at, chunk in self._chunks.items():
             if at <= position:
                 raise ReducedIneligibleItem(
@@ -402,7 +399,8 @@ class PlacedInOrder:
     """The results in the Write chunks of a reply: chunk `i` is for the `i`-th eligible result in stream order.
 
     `chunks` has the filled part of each; None is a chunk without memory, whose result is inline. `offered` has the
-    whole memory, if longer results may be inline. Padding in a chunk, against RFC 8166 section 3.4.6.2, sets `padded`.
+    whole memory of each: a result longer than that may be inline, with no octet in its chunk; None: no such result may.
+    Padding in a chunk, against RFC 8166 section 3.4.6.2, sets `padded`.
     """
 
     __slots__ = ("_chunks", "_next", "_offered", "padded")

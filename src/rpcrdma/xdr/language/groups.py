@@ -122,7 +122,8 @@ def decode_group(
         kind: the type, for which `slots_of` returns a number.
         tuple_name: the variable with the tuple.
         label: the name of the value in errors.
-        local: the name of the variable for a value that must be checked first; members append their names.
+        local: the local variable to which the caller's generated code assigns the value of an enumeration, checked as
+            `group.checks` says. For a structure, the names of its members' variables begin with `local`.
         group: the run of fields so far.
         module: the model with the structures.
     """

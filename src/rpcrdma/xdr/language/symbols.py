@@ -102,8 +102,9 @@ class Symbols:
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
         """Returns the names and values of an enumeration's members, in order.
 
-        The first call for the enumeration `owner` makes the names global (RFC 4506 section 6.4). It adds an error for
-        each value that is no signed 32-bit integer, and leaves out, with an error, names that are defined already.
+        The first call for the enumeration `owner` makes the names global (RFC 4506 section 6.4), adds an error for each
+        value that is no signed 32-bit integer, and leaves out, with an error, names that are defined already. Later
+        calls for `owner` only return the same members.
         """
         known = self._enumerations.get(owner)
         if known is not None:
@@ -222,12 +223,13 @@ class Symbols:
     def _turned_round(self, declaration: syntax.Declaration, types: Counter[str]) -> syntax.Declaration:
         """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`; others as they are.
 
-        A typedef is turned round only if KNOWN is also a type without it, and NEW is not declared.
+        A typedef is turned round only if another definition, or the language, makes KNOWN a type, and NEW is neither a
+        type nor a global name declared before.
 
         Args:
             declaration: the declaration of the typedef.
-            types: counts, for each name, the types with it, typedefs as they stand included; the method adds NEW if it
-                turns the typedef round.
+            types: the number of types by name, those of the language included; a typedef counts for the name that is
+                last in the source. If this method turns a typedef round, it adds one for NEW, and KNOWN keeps its own.
         """
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration
