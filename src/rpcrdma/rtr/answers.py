@@ -188,7 +188,8 @@ class DirectedReply:
         """Builds the reply's transmissions and RDMA Writes, and counts the reply in the connection's statistics.
 
         `refusal` must have returned None for this reply. `payload`: the encoded reply. `room`: the most transmissions
-        that credits allow now. Returns the RDMA Writes and the messages; None if the reply needs more than `room`.
+        that credits allow now. Returns the RDMA Writes and the messages; None, with nothing counted, if the reply needs
+        more than `room`: the caller then calls this method again with more room.
         """
         choice = self._chosen
         if choice is None or len(choice.layout.frames) > room:
@@ -234,10 +235,10 @@ class DirectedReply:
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
         """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
-        A direction, the call's instruction how to place one item, can leave the choice to this side. Such items are
-        placed in segments of Sends if the whole reply then fits `frames_max` transmissions; otherwise those that fit
-        the memory for their RDMA Write are written there. Returns the way of each direction's item, and the layout;
-        None if the reply does not fit either way.
+        A direction, the call's instruction how to place one item, can leave the choice to this side. All such items are
+        placed in segments of Sends if the whole reply then fits `frames_max` transmissions. Otherwise those that fit
+        the memory for their RDMA Write are written there, and only the others are in segments. Returns the way of each
+        direction's item, and the layout; None if the whole reply fits in neither of these two ways.
         """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):

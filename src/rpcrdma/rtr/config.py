@@ -37,7 +37,7 @@ class Preference(enum.Enum):
     AUTO = "auto"
     """By the rule of lowest cost (docs/round-trips.md)."""
     SEGMENTS = "rtr"
-    """In segments as far as possible; longer results by size."""
+    """In segments if the largest reply fits the permitted transmissions; else one result BY_SIZE, several by RDMA."""
     CHOICE = "choice"
     """Arguments in segments; the responder chooses for results."""
     BY_SIZE = "by-size"
@@ -93,7 +93,7 @@ class RoundTripConfig:
     """
 
     preference: Preference = Preference.AUTO
-    """The placement of bulk data in calls of this side that do not choose one, in either direction."""
+    """The placement of bulk arguments and results in calls of this side, forward or reverse, that choose none."""
     support: Support = Support.REQUEST | Support.RESPONSE | Support.CONTINUE
     """The header types that this side takes."""
     segment_octets: int = 4096

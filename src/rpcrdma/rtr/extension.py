@@ -67,7 +67,7 @@ class RoundTrip:
 
     Args:
         config: the settings; None for the defaults.
-        receive_octets: the receive buffer size, equal to `TransportConfig.offered_receive_octets`.
+        receive_octets: receive buffer size; if `TransportConfig.offered_receive_octets` is another, the smaller counts.
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
@@ -82,8 +82,7 @@ class RoundTrip:
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
         """Builds the `Extension` of an end: its header types with their handlers, its properties, its receive buffers.
 
-        `support`: the header types that the end announces. `without_calls`: the `Extension` for connections on which
-        the end takes no calls; None while that one is built.
+        `support`: the header types that the end announces. `without_calls`: the result's `Extension.without_calls`.
         """
         config = self.config
         # Undefined flags of a report are ignored, since nothing answers a report.
@@ -217,10 +216,10 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the most transmissions that a call or reply may have.
+        """Returns the most transmissions of a call or reply with the first header `head`; may call `stop_learning`.
 
-        `head`: its first header. This end limits a call; both ends, and the receives that its call announced, a reply.
-        After a call that announces receives, new credits no longer raise the limit on this end's own calls.
+        A call has those that this end takes, a reply those that both ends allow and its call has announced. If `head`,
+        of a call, announces receives for the reply, further credits of the peer do not raise the limit on own calls.
         """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
@@ -468,7 +467,8 @@ class _Connection:
     def on_report(self, message: ExtensionMessage) -> None:
         """Handles the peer's Report Error: a refused call is sent again in plain messages, or fails.
 
-        A refused reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
+        It fails if it was plain, was sent CALL_ATTEMPTS_MAX times, or cannot be protected anew (RPCSEC_GSS). A refused
+        reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
         """
         statistics = self._link.statistics
         try:
@@ -485,8 +485,8 @@ class _Connection:
 def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
     """Returns a new list of `others` and the round-trip extension, for connections with the settings `transport`.
 
-    The extension is not added for "off", or if `others` has it already. `choice`: "auto", "rtr" or "off". `transport`:
-    the settings, whose receive size the extension uses. `others`: the extensions of the user.
+    `choice`: the extension carries, for "auto", calls that cost less so, for "rtr" all bulk data that it can; for
+    "off", or if `others` (the user's) has it, it is not added. `transport`: has the receive size for the extension.
 
     Raises:
         ValueError: the choice is unknown.

@@ -122,7 +122,7 @@ class Group:
 
     @property
     def held_octets(self) -> int:
-        """The octets of all slots (parts for bulk data) of the group's receive buffers, kept by items used in place."""
+        """The octets of all slots (parts for bulk data) of the group's receive buffers, also of those without items."""
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:

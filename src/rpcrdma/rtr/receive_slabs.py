@@ -59,7 +59,7 @@ class Slab:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of all slots taken so far, which stay occupied while a message in any slot is in use."""
+        """The octets of the `touched` slots, which all stay occupied while a message in any slot is in use."""
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
@@ -204,7 +204,7 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer for a message of up to `short_octets`; its placeable segments begin on a page boundary."""
+        """Returns memory in one piece for a message of up to `short_octets`; bulk data may stay in it, page-aligned."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
@@ -280,7 +280,8 @@ class SlabReceives:
         """Takes back the head (for header and payload) of a drawn buffer; views may refer to its slot, for bulk data.
 
         When the connection has no other drawn buffer, its slab is given to the store, so that other connections may use
-        the free slots. A buffer whose slot is in `LentSlots` belongs to their owner: only its `parts` are cleared.
+        the free slots. `parts`, the buffer's pieces, becomes (), which marks the buffer as taken back. If the slot is
+        in `LentSlots`, nothing else is done: head and slot are not the store's, and are free without views of them.
         """
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):

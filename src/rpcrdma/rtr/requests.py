@@ -132,10 +132,11 @@ class _Plan:
 class Promises:
     """Accounts for the credits that the peer gets for the messages of its replies beyond the first one of each.
 
-    `reserve` (`ExtensionLink.reserve`) grants them, at most `most` at once. The peer sends a reply when it has credits
-    for all its messages. Other messages of the peer may have taken some of these credits, and this end may replace them
-    only when half of all credits are used. So the credits of the longest reply so far are reserved twice: then they are
-    always available, or on their way. One further reply can be promised at most `left` messages.
+    `reserve` (`ExtensionLink.reserve`) grants them; all reservations together are at most `most` at any time. The peer
+    sends a reply when it has credits for all its messages. Other messages may have taken some of these, and this end
+    may replace them only when half of all credits are used. So as many as the longest reply so far needs are reserved
+    once more, for good: then its credits are always available, or on their way. The next reply may have up to `left`
+    such messages: then both reservations fit.
     """
 
     __slots__ = ("_longest", "_reserve", "_unreserved", "left")
@@ -165,11 +166,7 @@ class Promises:
 
 
 class SentCall:
-    """A call that goes as a Transmit Request; implements `CarriedCall`.
-
-    `responses_max` is the number of transmissions that its response may have. `by_send`: arguments travel by Send.
-    `plan` and `form` are those of `CarriedCall`.
-    """
+    """A call that travels as a Transmit Request, with arguments in Sends if `by_send`; implements `CarriedCall`."""
 
     __slots__ = ("_how", "_link", "_payload", "_promised", "_promises", "by_send", "form", "plan")
 
@@ -185,6 +182,7 @@ class SentCall:
 
     @property
     def responses_max(self) -> int:
+        """The most transmissions of the response."""
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:

@@ -71,10 +71,11 @@ class AwaitedAnswers:
         self.new_future: Callable[[], AwaitedAnswer] = _no_event_loop
 
     async def wait(self, xid: int, future: AwaitedAnswer) -> Any:
-        """Waits for the answer to the message with this XID.
+        """Enters `future` in `futures` under the XID of a message, waits for the answer, and removes the entry.
 
-        `future`: a future from `new_future`, which `end` or `close` completes. Returns the value that was passed to
-        `end`. If the wait is cancelled, `end` returns False for a later answer.
+        Await this directly after the Send, before the event loop can handle an answer. `future`: a future from
+        `new_future`, which `end` or `close` completes. Returns the value that was passed to `end`. If the wait is
+        cancelled, `end` returns False for a later answer.
 
         Raises:
             Exception: the error that was passed to `end` or `close`.

@@ -44,7 +44,7 @@ class Call(Outgoing):
 
     Raises:
         LocalProtocolError: `into` is read-only.
-        TypeError: `into` has no octets, or they have gaps.
+        TypeError: `into` has no buffer protocol, or its memory is not C-contiguous.
     """
 
     __slots__ = (

@@ -94,7 +94,7 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether `sends` Sends of this side may lack a completion although the peer receives all messages.
+        """Returns whether `sends` Sends of this side may lack a known completion although the peer receives messages.
 
         Such Sends are replies to the calls granted to the peer, or this side's calls in flight. The bound is twice
         their number, because not every Send reports its completion, and a margin.

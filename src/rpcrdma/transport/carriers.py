@@ -116,7 +116,7 @@ class CarriedCall(Protocol):
         """
 
     def end(self) -> None:
-        """Ends the reservation of credits for the peer's reply: the call is answered, abandoned or sent again.
+        """Ends the reservation of credits for the peer's reply, when the call ends, is abandoned or is sent again.
 
         Granted credits stay with the peer. A second call has no effect.
         """

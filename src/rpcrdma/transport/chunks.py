@@ -161,7 +161,7 @@ def well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
 
 
 def segments_needed(length: int, segment_octets: int) -> int:
-    """Returns the number of segments, of at most `segment_octets` each, that name `length` octets of one region."""
+    """Returns how many segments, of at most `segment_octets`, name `length` octets of one region; 0 for length 0."""
     return -(-length // segment_octets)
 
 

@@ -64,10 +64,10 @@ class TransportConfig:
     offered_receive_octets: int = 36864
     """The size of receive buffers in such versions; 4096 to 262144."""
     in_messages_octets_max: int | None = None
-    """The longest call, and the longest reply, headers included, that travels in messages although RDMA could move
-    items of it; for versions with transport properties. A call or reply longer than one message is continued in
-    further ones. None: as long as messages cost less, bulk results in one message, calls and other replies in
-    several (`rpcrdma.transport.plan_call`). docs/versions.md has the measured costs."""
+    """The most octets, headers included, of a call or a reply that travels in messages although RDMA could move items
+    of it; for versions with transport properties, which continue what is longer than one message in further ones.
+    None: up to the length at which messages cost as much as RDMA (docs/versions.md, `rpcrdma.transport.plan_call`):
+    one message for a reply with bulk results, several for a call or another reply."""
     credits_requested: int = 256
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128
@@ -85,7 +85,8 @@ class TransportConfig:
     segment_octets_max: int = 1 << 20
     """The largest segment of an exposed region; 1 MiB is the most that Linux registers at once."""
     read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
-    """The most arguments of one call that travel in Read chunks of their own."""
+    """The most arguments of one call, the largest first, in Read chunks of their own. The others stay in the stream,
+    which has a further Read chunk if it is too long for a message."""
     remote_invalidation: bool = True
     """Whether the peer's replies may invalidate this side's memory (RFC 8797 section 4.1), and this side's replies
     the peer's."""

@@ -229,14 +229,15 @@ class Extensions:
         *,
         answer: bool,
     ) -> int:
-        """Sends a message of an extension, as soon as credits allow.
+        """Sends a message of an extension at once, or queues it until credits allow; calls `link.wake` in both cases.
 
         Returns the XID.
 
         Args:
-            link: the extension on this connection; the function `link.wake` is called afterwards.
+            link: the extension on this connection.
             row: the header type, with its code and whether a long body may be continued in further messages.
-            body: the octets after the version's header, as buffers in order.
+            body: the octets after the version's header, as buffers in order. They are not copied, and must not change
+                any more: nothing reports the Send.
             xid: the XID; None for a new one.
             flags: the flags of the extension.
             answer: whether the peer chose `xid`; if False, a later error with this XID is passed to the extension.

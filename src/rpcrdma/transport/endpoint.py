@@ -325,9 +325,9 @@ class Endpoint:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Ends the connection after all posted Sends; `Closed` follows.
+        """Ends the connection after all posted Sends, or at once if it is not established; one `Closed` follows.
 
-        Messages that wait for `send_held` are sent first, as far as credits allow.
+        Messages that wait for `send_held` are sent first, as far as credits allow. No effect after the end.
         """
         self.send_held()
         self._qp.disconnect()

@@ -141,7 +141,7 @@ class Extension:
         receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
             extension of a connection has it.
         reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
-        without_calls: the extension for an end that takes no calls: the same name and codes, other properties.
+        without_calls: used instead at ends that take no calls: same name and codes, other properties; None: this one.
     """
 
     name: str
@@ -169,12 +169,12 @@ class ExtensionHost(Protocol):
     def send(
         self, link: ExtensionLink, row: HeaderRow, body: Sequence[Buffer], xid: int | None, flags: int, *, answer: bool
     ) -> int:
-        """Sends a message of the extension `link` as soon as credits allow, and returns its XID.
+        """Sends a message of the extension `link` at once, or queues it until credits allow; returns its XID.
 
         Args:
             link: the extension on this connection.
             row: the header type of the message.
-            body: the octets after the header's prefix.
+            body: the octets after the header's prefix; not copied, so its buffers must not change any more.
             xid: the XID; None for a new one.
             flags: the flags of the extension.
             answer: whether the peer chose `xid`.
@@ -198,8 +198,8 @@ class ExtensionLink:
     """One extension on one connection, made by the library.
 
     `peer` has the peer's decoded values by the numbers of the extension's properties. `state` is the extension's own,
-    None at first. `rows` are its header types by code, `asked` the answers it awaits; `wake` is called after each
-    posted message.
+    None at first. `rows` are its header types by code, `asked` the answers it awaits. `send` calls `wake`, by which the
+    connection's owner has the queue pair send what is posted; it does nothing until the owner sets it.
 
     Args:
         extension: the extension.
@@ -207,7 +207,7 @@ class ExtensionLink:
 
     Shared by the methods:
         header_type, flags: those of the message; `HeaderRow` permits them.
-        body: the octets after the prefix of the header, which must not change until they are sent.
+        body: the octets after the header's prefix; not copied, and must not change any more: nothing reports the Send.
         xid: the XID of the message or call.
         answer: whether the peer chose `xid`.
         stream: the RPC message without bulk items.

@@ -60,7 +60,9 @@ class HandshakeInput(enum.Enum):
     """An event that changes the `HandshakeState` of one side."""
 
     DECLINE = "decline"
+    """This side does not authenticate: its policy is OFF, or OPTIONAL and the peer has sent no value."""
     TAKE_PART = "take part"
+    """The peer has sent its first value, and this side's policy is not OFF."""
     FLIGHT = "flight"
     """A flight of the peer that is not the last one."""
     PROOF = "proof"
@@ -68,6 +70,7 @@ class HandshakeInput(enum.Enum):
     ACCEPT = "accept"
     """Server: the last flight of the client; client: the end mark."""
     FAIL = "fail"
+    """This side refuses the peer, or has an alert from the peer."""
 
 
 TRANSITIONS: Mapping[tuple[HandshakeState, HandshakeInput], HandshakeState] = {

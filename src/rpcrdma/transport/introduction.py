@@ -269,9 +269,10 @@ class Introduction:
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
         """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
-        The first properties are stored, and the introduction continues. Answers invalid properties by an error message.
-        `message`: the message with the properties. `invalidated`: the handle that the message's Send invalidated, or
-        None. Returns False, to discard the message unread, if a handle was invalidated; True otherwise.
+        The first properties are stored, and the introduction continues. An error message answers invalid properties,
+        and later ones other than host authentication; without an authenticator, any later ones. `message`: the message
+        with the properties. `invalidated`: the handle that the message's Send invalidated, or None. Returns False, to
+        discard the message unread, if a handle was invalidated; True otherwise.
         """
         if invalidated is not None:
             return False
@@ -300,8 +301,9 @@ class Introduction:
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
         """Handles the server's refusal of this client's version or properties.
 
-        Begins again with a version that the server names and this client speaks; otherwise ends the connection, and
-        always once the server's properties have arrived. `message`: the error. Returns True: the message is handled.
+        Begins again with a version that the server names and this client speaks, other than the refused one. Ends the
+        connection if there is none, if properties were refused, and if the server's properties have arrived before.
+        `message`: the error. Returns True: the message is handled.
         """
         refusal = message.refusal
         assert refusal is not None
@@ -336,9 +338,10 @@ class Introduction:
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a message's piece in the statistics; a client then grants credits for all pieces of the longest reply.
+        """Counts a message's piece in the statistics.
 
-        Returns True; False if the piece's Send invalidated a handle (`invalidated`, else None), which is an error.
+        From the first piece on, a client grants credits for all pieces of the longest reply. Returns True; False if the
+        piece's Send invalidated a handle (`invalidated`, else None), for which the caller ends the connection.
         """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()

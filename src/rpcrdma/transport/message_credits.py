@@ -62,13 +62,13 @@ class MessageWindow:
     The upper half of a credit word is the most credits that the peer can have at once, the lower half the number newly
     granted. A message that only grants credits takes none: each side keeps a spare receive for one such message. The
     next such message therefore waits until the peer has used a credit of the previous one, which has then arrived.
-    `_unproven` is the number of messages that the peer must send before that is certain; 0: it is certain.
+    `_unproven` is the number of messages that the peer must still send until this arrival is certain; 0: it is certain.
 
     Calls of this side: at most `requested` are to be unanswered at once; `allowed` is the number that the peer was seen
     to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance` messages. The
     peer may send `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is
-    the most messages that `reserve` adds to these at any time. `low`: the peer may have at most half of the credits
-    that it should have, so `refresh_due` may be True.
+    the most messages for which `reserve` adds credits to those of calls and replies at any time. `low`: the peer may
+    have at most half of the credits that it should have, so `refresh_due` may be True.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """
@@ -170,10 +170,10 @@ class MessageWindow:
         return self.admit(first)
 
     def admit_piece(self, _message: Outgoing) -> int:
-        """Spends a credit, which `balance` must have, for a further piece of a message; grants the credits in `owed`.
+        """Spends a credit, which `balance` must have, for a further piece of a message; grants all `owed` credits.
 
-        Between the pieces the caller sends no other message, except one that only grants credits. Returns the credit
-        word for the piece's header.
+        Between the pieces the caller must send no other message, except one that only grants credits. Returns the
+        credit word for the piece's header.
         """
         self.balance -= 1
         return self._upper_half | self._give()
@@ -253,8 +253,8 @@ class MessageWindow:
     def _refreshable(self) -> bool:
         """Whether the peer may wait for credits, or soon will; False until a message has arrived.
 
-        True if credits are owed and the peer has none left, or if at least two are owed and the peer has no more than
-        that left.
+        True if credits are owed and the peer has none left, or if at least two are owed and the peer has at most as
+        many left as are owed.
         """
         owed = self.owed
         return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))
@@ -271,8 +271,9 @@ class MessageWindow:
         """Raises `allowed`, the number of calls that the peer takes, if this side has credits for more calls than that.
 
         The credits are those left (`balance`) after a received message and those of calls in flight, less those that
-        replies will take; `allowed` rises at most to `requested`. `kind`: the kind of the message. `unanswered` and
-        `in_flight` do not yet include the call or reply in the message, or in a continued message up to its last piece.
+        replies will take; `allowed` rises at most to `requested`. `kind`: the kind of the received message. This
+        method allows for the message's call or reply, since `on_received` runs later, after the last piece: until then
+        `unanswered` lacks a received call, and `in_flight` has the call of a received reply.
         """
         if kind is _GRANT:
             uncounted = self._arriving

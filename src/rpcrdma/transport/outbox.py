@@ -126,7 +126,9 @@ class Outbox:
         """Sends a message as soon as credits and precedence allow.
 
         Where a `Batcher` joins short messages, a short call or reply waits for `send_held` at the end of the event
-        loop's iteration. Returns True if the message is sent, at least in part; False if it waits.
+        loop's iteration. A message also waits where the connection's state does not allow it (`MAY_LEAVE`), as before
+        the opening; after the end it would wait for ever, so the caller checks for that. Returns True if the message is
+        sent, at least in part; False if it waits.
 
         Args:
             message: the message.
@@ -235,7 +237,13 @@ class Outbox:
                     preparer.on_unsendable(message, error)
 
     def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
-        """Removes a waiting message, for which `send` with the same arguments has returned False, from its queue."""
+        """Removes from its queue a message that still waits since `send` with the same arguments returned False.
+
+        The caller knows that no part of the message is sent.
+
+        Raises:
+            ValueError: the message does not wait.
+        """
         # Messages that time out are the oldest ones, which stand at the front of the queue.
         self._queues[message.kind].remove((message, preparer))
         self.queued -= 1

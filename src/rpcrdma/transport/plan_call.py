@@ -77,14 +77,15 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 
 
 class PlanLimits(NamedTuple):
-    """The limits by which a requester plans its calls, in octets; see `TransportConfig` for fields of the same names.
+    """The limits by which a requester plans its calls, in octets.
 
-    `send_octets` and `receive_octets` are the largest messages. Calls of up to `call_octets_max` and replies of up to
-    `reply_octets_max`, headers included, travel without chunks although RDMA could move their items; in a version that
+    `send_octets` and `receive_octets` are the largest messages; `segment_octets_max` and `read_chunks_max` are as in
+    `TransportConfig`. Calls of up to `call_octets_max` and replies of up to `reply_octets_max` (not that of
+    `TransportConfig`), headers included, travel without chunks although RDMA could move their items; in a version that
     cannot continue a message in further Sends, these are `send_octets` and `receive_octets`. `segments_max` is the most
     segments that the peer takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without
-    such items needs no Reply chunk up to `reply_continued_octets_max`, headers included, if this exceeds
-    `reply_octets_max`.
+    such items needs no Reply chunk up to `receive_octets`, `reply_octets_max` or `reply_continued_octets_max`, headers
+    included, whichever is the largest.
     """
 
     send_octets: int
@@ -198,8 +199,9 @@ def plan_far_call(
 ) -> CallPlan:
     """Returns the plan of a call to a peer so distant that an RDMA Read takes longer than a few further messages.
 
-    It is the plan by `far_limits`, which permit longer calls in several messages. But it is `plan` if the plan by
-    `far_limits` needs a Position-Zero Read chunk, or needs no Read chunk but perhaps more messages than `balance`.
+    It is the plan by `far_limits`, which permit longer calls in several messages, with two exceptions. It is `plan` if
+    the plan by `far_limits` has a Position-Zero Read chunk; or if that has no Read chunk, and an upper estimate of its
+    messages exceeds `balance`.
 
     `plan`: the plan of `plan_call` without regard to the distance. `reduced` to `result_items`: the same sizes, in
     octets, as given to `plan_call`. `far_limits`: the limits with regard to the distance. `balance`: the messages that

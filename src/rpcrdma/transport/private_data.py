@@ -52,7 +52,7 @@ class Agreement(NamedTuple):
 def encode_private_data(data: PrivateData) -> bytes:
     """Encodes the eight octets of RFC 8797 section 4; sizes are rounded down to a multiple of 1024.
 
-    The sizes must be within 1024 to 262144 octets.
+    The caller has checked that the sizes are within 1024 to 262144 octets; struct.error if one does not fit its octet.
     """
     return _FORMAT.pack(
         0xF6AB0E18,

@@ -21,10 +21,11 @@ receive holds no memory."""
 class ReceiveBuffers:
     """The receives of one queue pair, with memory from `pool`; `posted` is the guaranteed number of receives.
 
-    The owner calls `replace` after every AHEAD (8) messages, and `take` for messages that were not delivered as
-    `bytes`. Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message,
-    `arrived` has its buffer and its length; if `arrived` is not None, the owner calls the method `close` of this object
-    before the next message, which frees that buffer.
+    The owner calls `replace` after every AHEAD (8) messages, and `take` for messages that were not delivered as `bytes`
+    of up to `pool.plain_octets`, which the owner uses as they are. Messages of the kinds that the pool has as
+    `scattered` stay in their pieces of memory. For such a message, `arrived` has its buffer and its length; if
+    `arrived` is not None, the owner calls the method `close` of this object before the next message, which frees that
+    buffer.
     """
 
     __slots__ = ("_qp", "arrived", "pool", "posted")
@@ -56,9 +57,10 @@ class ReceiveBuffers:
     def take(self, completion: Completion) -> Buffer:
         """Returns the octets of a received message: a copy, whose buffer is reused, or a view of a long message.
 
-        `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`. A
-        message whose version and header type are in `pool.scattered` stays in several pieces of memory: only the first
-        piece is returned, and the attribute `arrived` of this object has the `ScatteredBuffer` and the length.
+        `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`,
+        which are returned themselves. But a message whose version and header type are in `pool.scattered` stays in
+        several pieces of memory, or is copied there from `bytes`: only the first piece is returned, and the attribute
+        `arrived` of this object has the `ScatteredBuffer` and the length.
         """
         buffer = completion.wr
         length = completion.length

@@ -268,8 +268,9 @@ class Requester:
         """Ends the call that a reply answers: fences its memory and, unless it was abandoned, reports reply or failure.
 
         `message`: the reply. `invalidated`: the handle that the reply's Send invalidated, or None. `results`: the bulk
-        items of a reply that an extension carried; None for other replies. Returns False if no call waits for the
-        reply. True also if the reply breaks the protocol, which ends the call or the connection.
+        items of a reply that an extension carried, unused for an abandoned call; None for other replies. Returns False
+        if no call waits for the reply. True also if the reply breaks the protocol: a wrong `invalidated`, or memory
+        that cannot be fenced, ends the connection; wrong chunks or items fail the call.
         """
         call = self.calls.get(message.xid)
         session = self._session

@@ -277,7 +277,7 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only frees the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call; another exception aborts the connection.
+        until `ReplySent`. Raises LocalProtocolError for an answered call, others after it has aborted the connection.
         """
         if incoming.answered:
             self._answer(incoming)

@@ -45,16 +45,19 @@ class Session:
     `send_octets` and `receive_octets` are the largest messages that this side sends and receives; with `splits` a
     longer message travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks.
     `names_ended`: a call names the handle that its reply may invalidate. `call_octets` and `results_octets` are the
-    largest RPC call, and the largest results, in one message without chunks. A call with bulk items travels in one
-    message up to `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`.
-    `round_trip_s` is the measured round trip to the peer in seconds, 0 if unknown. `segment_octets_taken` is the
-    largest segment that this side takes. `owed` counts obligations of the peer for which this side holds memory: RDMA
-    Reads of calls, and unsent replies. `peer` has the transport properties of the peer, or is None; `proof` is the host
-    authentication value of this side. `failure` is the reason for which this side ends the connection, "" for none;
-    `refusal` is the error of a failed host authentication. Calls are planned by `plan_limits`, those longer than one
-    message by `far_limits` if that is not None: over a long round trip, a call in several messages costs less than RDMA
-    Reads. While an extension expects a group of messages, `between` gets each message first. With a `batcher`, messages
-    wait for the end of the event loop's iteration.
+    largest RPC call, and the largest results, that fit one message without chunks. A call with bulk items travels like
+    that only up to `items_inline_octets`, which is at most `call_octets`. A reply without chunks has its items copied
+    up to `copied_reply_octets`. `round_trip_s` is the measured round trip to the peer in seconds, 0 if unknown.
+    `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the peer for which
+    this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties of the peer, or
+    is None; `proof` is the host authentication value of this side. `failure` is the reason for which this side ends the
+    connection, "" for none; `refusal` is the error of a failed host authentication. Calls are planned by `plan_limits`,
+    those longer than one message by `far_limits` if that is not None: over a long round trip, a call in several
+    messages costs less than RDMA Reads. While an extension expects a group of messages, `between` gets each message
+    first. With a `batcher`, messages wait for the end of the event loop's iteration.
+
+    The parameter `reverse` is whether the connection has calls from server to client, and `reservable` the most credits
+    that its extensions add for the peer by `ExtensionLink.reserve` at any time.
     """
 
     __slots__ = (

@@ -19,7 +19,7 @@ class TransportStatistics:
     calls: int = 0
     """Calls answered."""
     calls_short: int = 0
-    """Calls and replies without any chunk."""
+    """Answered calls in messages of the version that, with their replies, have no chunk but an unused Reply chunk."""
     calls_read_chunk: int = 0
     """Calls with an argument in a Read chunk."""
     calls_write_chunk: int = 0
@@ -96,10 +96,10 @@ class TransportStatistics:
     items_sent_in_segments: int = 0
     """Bulk items that were laid out for the segments of the peer's receive buffers."""
     items_in_segments: int = 0
-    """Bulk items that arrived in segments of receive buffers, and are used there."""
+    """Bulk items that arrived in segments of receive buffers; they are used there, but for `items_joined`."""
     octets_in_segments: int = 0
     items_joined: int = 0
-    """Of these, items that had to be copied, since their segments do not follow each other in memory."""
+    """Those of `items_in_segments` that had to be copied, since their segments do not follow each other in memory."""
     reports_sent: int = 0
     """Reports about refused transmissions of the round-trip extension, likewise the next one."""
     reports_received: int = 0

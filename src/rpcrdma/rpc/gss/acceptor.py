@@ -1,9 +1,8 @@
 """The server's side of RPCSEC_GSS: contexts by handle, calls checked and replies protected (RFC 2203 section 5.3.3).
 
 A call that makes a context has two parts: `ContextCreation.step`, which may block and touches nothing that is shared,
-and `protect`, which takes its outcome into the table. A context that waits for a further token counts as being made;
-nothing about its maker is proved, and of too many the oldest ends. A finished context belongs to its principal, and is
-good on every connection.
+and `protect`, which takes its outcome into the table. Until its last token a context is being made, and nothing about
+its maker is proved. A finished context belongs to its principal, and is good on every connection.
 
 A call of a context passes these checks, the first that fails decides: handle, age, checksum of the header, sequence
 number, window, and for the arguments the checksum of the body and its sequence number. Octets that fail a check before
@@ -62,7 +61,11 @@ _HANDLE_OCTETS: Final = 16
 
 
 class _Context:
-    """An RPCSEC_GSS context of the client at `peer`; `turns` orders uses, `finish` sets principal and credentials."""
+    """An RPCSEC_GSS context of the client at `peer`, begun at `now_s` (the first `used_s`); `turns` orders its uses.
+
+    Until `finish`, `principal` is "" and `credentials` is empty; afterwards `credentials` has one for each service.
+    `expires_s` is the time at which the mechanism ends the context: None before `finish`, and if there is no such time.
+    """
 
     __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "turns", "used_s", "window")
 
@@ -162,7 +165,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
+        """Returns the most octets of a whole reply that `protect` makes at most `octets` long; < 0: none fits."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -233,7 +236,7 @@ class ContextCreation:
     seals: ClassVar = False
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns `octets`: results are not protected; the verifier that `protect` may add is not counted."""
+        """Returns `octets`, verifier not counted: the handler that makes contexts sizes no results by this limit."""
         return octets
 
     def octets_sealed(self, _reply: Payload) -> int:
@@ -313,10 +316,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """Handles a call that makes an RPCSEC_GSS context: passes the client's token to `ContextCreation.step`.
-
-    `context`, a `CallContext`, has the `ContextCreation` as `protection`. Returns rpc_gss_init_res (RFC 2203 5.2.3.1).
-    """
+    """Returns the result of `step` of the `ContextCreation` that `context`, a `CallContext`, has as `protection`."""
     creation: ContextCreation = context.protection
     return creation.step(token)
 
@@ -331,7 +331,7 @@ class Acceptor:
         on_failure: called with the client's address and the reason when a context could not be made.
         on_made: called with the client's address and its principal when a context was made.
         contexts_max: the most finished contexts; beyond it the least recently used one ends.
-        principal_contexts_max: the most finished contexts of one principal.
+        principal_contexts_max: the same for each principal, of whose contexts the least recently used one ends.
         in_thread: called as `in_thread(address, work, done)`: runs `work` in a thread for the client, then `done` with
             its result in the event loop. None: all uses of contexts run in the event loop.
     """
@@ -372,7 +372,7 @@ class Acceptor:
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
-        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1), and uses up its sequence number.
+        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1).
 
         Args:
             header: the decoded header.
@@ -381,7 +381,8 @@ class Acceptor:
             peer: the client's address.
 
         Returns:
-            A `GssCall`, under a finished context, or a `ContextCreation`, which makes a context or continues one.
+            A `GssCall`, under a finished context: its sequence number is now used up (an exception uses up none); or a
+            `ContextCreation`, which makes a context or continues one.
 
         Raises:
             CredentialRefused: a check has failed.
@@ -456,7 +457,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps a context until its next token; over a bound, drops the oldest of its host (IPv6: /64) or of all."""
+        """Keeps a context until its next token; two bounds, of a host (IPv6: /64) and in all, drop the oldest there."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]
@@ -466,7 +467,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context, calls `on_made`; over a bound (see `Acceptor`), drops the longest unused one."""
+        """Keeps a finished context, ends others by the two bounds on these (see `Acceptor`), and calls `on_made`."""
         contexts, context.used_s = self._contexts, self._clock()
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
@@ -478,14 +479,13 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Removes the established context with this handle; no effect if there is none."""
+        """Removes the finished context with this handle, and no unfinished one; no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:
         """Removes all contexts, so that the mechanism frees them in the calling thread.
 
-        The garbage collector would free them in any thread, also in one that acts as a user who may not read the files
-        of the mechanism.
+        The garbage collector could free them in a thread of a user who may not read the files of the mechanism.
         """
         self._contexts.clear()
         self._creating.clear()

@@ -135,9 +135,11 @@ class ProtectedCall:
     def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
         """Protects the arguments of `begin` under a new sequence number; the next `encode` returns the call made here.
 
-        Run this by `GssSession.turns.use`, which runs one use of the context at a time.
+        Run this by `GssSession.turns.use`, which runs one use of the context at a time. Where `begin` encodes nothing,
+        the call has the arguments None.
 
         Raises:
+            LocalProtocolError, TypeError: `begin` has encoded nothing, and the procedure does not take None.
             GssFailure: the context has ended.
         """
         self._sealed = self._encoded(xid, procedure, None)
@@ -157,7 +159,7 @@ class ProtectedCall:
         return self._encoded(xid, procedure, args)
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the call for a further transmission; None if a thread uses the context, or the context has ended."""
+        """Encodes the call anew, as `encode`; returns None if a thread uses the context, or the context has ended."""
         if self.session.turns.taken:
             return None
         try:

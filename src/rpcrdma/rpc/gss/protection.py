@@ -58,7 +58,8 @@ class CallProtection(Protocol):
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
         """Encodes the call for a further transmission on the connection, as `encode`.
 
-        Returns None if the RPCSEC_GSS context is in use by a thread, or has ended.
+        The errors of `encode` are raised, but for GssFailure. Returns None if the RPCSEC_GSS context is in use by a
+        thread, or has ended.
         """
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
@@ -112,8 +113,8 @@ class OpenedCall(Protocol):
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
-        If the context has expired meanwhile, the result is a denial instead. `ContextTurns.use` runs this method, in a
-        thread if the reply is long, so that one use of the context runs at a time.
+        If the context has expired meanwhile, the result is a denial instead. Callers have `turns.use` run this method,
+        in a thread if the reply is long, so that one use of the context runs at a time.
         """
 
     @property
@@ -121,7 +122,10 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
+        """Returns the most octets of a whole reply that `protect` makes at most `octets` long; < 0: none fits.
+
+        The whole reply is the argument of `protect`: the RPC header with an empty verifier, and the plain results.
+        """
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` checksums or encrypts: those of the whole reply if `seals`, else 0."""
@@ -131,9 +135,9 @@ class CallOpener(Protocol):
     """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS, and uses up its sequence number.
+        """Checks the header of a call under RPCSEC_GSS, and then uses up its sequence number.
 
-        Returns the call, with `arguments` still protected.
+        Returns the call, with `arguments` still protected. An exception does not use up the number.
 
         Args:
             header: the decoded header.

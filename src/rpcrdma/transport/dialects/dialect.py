@@ -80,9 +80,10 @@ class Window(Protocol):
         """Whether a message that only grants credits should be sent now, because no other message carries them."""
 
     def admit(self, message: Outgoing) -> int:
-        """Spends the credit for a message or its first piece, and counts a call as in flight or a reply as answered.
+        """Spends the credit, which `balance` must have (unchecked), for a message or its first piece.
 
-        Returns the credit word for the message's header.
+        Counts a call as in flight, and the peer's call that a reply or refusal answers (`Outgoing.answers_call`) as
+        answered. Returns the credit word for the message's header.
         """
 
     def admit_several(self, first: Outgoing, count: int) -> int:
@@ -128,12 +129,13 @@ class Window(Protocol):
         """
 
     def on_dropped(self) -> None:
-        """Counts a call of the peer that this side leaves without a reply."""
+        """Has the credit of a peer's call without a reply granted anew; where credits count calls, it is lost."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether `sends` Sends of this side may lack a completion although the peer receives all messages.
+        """Returns whether `sends` Sends of this side may lack a known completion although the peer receives messages.
 
-        `sends` includes Sends that have completed without a report. False: the peer does not receive.
+        Only some Sends report their completion, which implies that of all earlier ones. False: the peer does not
+        receive.
         """
 
 

@@ -107,7 +107,8 @@ class Version1:
         Args:
             config: the settings, which have the numbers of calls to request and to grant.
             role: the role of this end.
-            reverse: whether the server may call before the first reply states this client's grant (RFC 8167 section 6).
+            reverse: at a client, whether the server makes calls: then receives for all that are granted are posted from
+                the start, else for one until a reply has stated the grant (RFC 8167 section 6). Ignored at a server.
             reservable: ignored.
         """
         del reservable  # Version 1 has no extensions that could reserve messages.
