@@ -40,12 +40,12 @@ _POSTED: set[asyncio.Task[object]] = set()
 
 
 def forget_frames(error: BaseException) -> bool:
-    """Removes the tracebacks of `error` and its causes, as far as they show only frames of this library.
+    """Removes the tracebacks of `error` and its causes (`__cause__`), as far as they show only this library's frames.
 
     Frames of fsspec, of Python's standard library and of modules that the XDR compiler has written count as this
-    library's. The traceback of an error stays, with those of its causes, if it has any other frame, such as that of a
-    function of the user, or if the error is of no class that the library documents. Nothing is removed if the logger
-    `rpcrdma.client` is enabled for DEBUG.
+    library's. Tracebacks are removed from `error` on, cause by cause, up to the first exception that is of no class the
+    library documents, or whose traceback has any other frame, such as that of a function of the user: it and its causes
+    keep their tracebacks. Nothing is removed if the logger `rpcrdma.client` is enabled for DEBUG.
 
     Returns:
         Whether the traceback of `error` was removed.

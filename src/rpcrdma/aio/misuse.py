@@ -49,9 +49,9 @@ def check_loop(own: asyncio.AbstractEventLoop) -> None:
 class AsynchronousOnly:
     """A descriptor in place of a special method that only synchronous objects have, such as `__enter__`.
 
-    Looking it up on an instance raises a TypeError, which names `instead`, the right statement. It is a descriptor,
-    because some programs look without calling: pandas looks for `__iter__` of its argument before it reads, and could
-    not use the coroutines that it would get.
+    Looking it up on an instance raises a TypeError, which names `instead`, the right statement; on the class it returns
+    the descriptor. A method that raises when it is called would not do: pandas only looks whether its argument has
+    `__iter__`, then calls the argument's `read`, which returns a coroutine that pandas cannot use.
     """
 
     def __init__(self, instead: str) -> None:
@@ -74,8 +74,9 @@ C = TypeVar("C", bound=_Closable)
 class Opening(ABC, Generic[C]):
     """The result of a function that opens an object asynchronously, such as `connect`.
 
-    `await` opens and returns the object; `async with` also closes it at exit. Nothing is opened before. Any other
-    attribute raises an AttributeError, and `with` a TypeError, whose message has the remedy.
+    `await` opens and returns an object, and `async with` yields one, which it closes at exit; each use opens another
+    object. Nothing is opened before. Any other attribute raises an AttributeError, and `with` a TypeError, whose
+    message has the remedy.
     """
 
     OPENED_BY: ClassVar[str]

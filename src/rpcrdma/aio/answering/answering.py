@@ -52,13 +52,13 @@ class Answering:
         self._at_most_once = at_most_once or AtMostOnce(runner)
 
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
-        """Answers a call that has arrived on the connection `source`; does not wait for the call's handler.
+        """Answers a call that has arrived on the connection `source`; does not wait for a handler in a thread or task.
 
         The reply is sent when the handler has ended; refusals such as PROG_UNAVAIL and GARBAGE_ARGS are sent at once.
         A call with an undecodable header, or with a Read chunk for an argument that must be inline, is refused with
-        RDMA_ERROR over RDMA, and dropped over TCP. A replay under RPCSEC_GSS is dropped. If the call's RPCSEC_GSS
-        context is in use, or the decryption takes long, the call is taken again later. Errors of handlers become error
-        replies and are not raised.
+        RDMA_ERROR over RDMA, and left unanswered over TCP; a replay under RPCSEC_GSS is left unanswered. The connection
+        stays open in each case. If the call's RPCSEC_GSS context is in use, or the decryption takes long, this method
+        returns, and is called again after that. Errors of handlers become error replies and are not raised.
         """
         call.source, call.client = source, source.client
         if self._statistics is not None and call.statistics is None:
@@ -90,8 +90,9 @@ class Answering:
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
         """Decodes a call again from the first octet of its message, and answers it, after its wait for RPCSEC_GSS.
 
-        `outcome()` is called first. It raises the error of the GSS work for which the call waited, if that failed; this
-        method does not catch the error. The call is dropped if its connection has ended.
+        The work for which the call waited reports its failure in that second decoding. An exception of the work itself,
+        which would be a fault of this side, is raised by `outcome()` and not caught here: the call then stays without
+        reply, and holds its memory. The call is dropped if its connection has ended meanwhile.
         """
         outcome()
         if call.ended:

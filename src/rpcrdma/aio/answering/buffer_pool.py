@@ -32,10 +32,10 @@ class OutOfBuffers(RpcRdmaError):
 
 
 def octets_taken(length: int) -> int:
-    """Returns the octets that a buffer of `length` octets usually occupies in a pool: its size class.
+    """Returns the octets that a buffer of `length` octets usually occupies in a pool, and counts for: its size class.
 
-    Size classes are the powers of two from 4 KiB to 4 MiB. For a longer buffer the result is `length`. Longer buffers,
-    and all buffers while memory is scarce, occupy whole pages instead.
+    Size classes are the powers of two from 4 KiB to 4 MiB. A buffer above 4 MiB has no class: the result is `length`,
+    while the pool counts `length` rounded up to whole pages, as it does for every buffer while memory is scarce.
     """
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
@@ -97,13 +97,15 @@ class BufferPool:
         share to which it is lent."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
+        """The connections that wait for memory, in the order in which they get it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the connections that wait; None before the first."""
         self._serving = False
         self.messages = ResultMemory()
-        """Memory of large messages that arrive over TCP, for the event loop."""
+        """The memory into which large messages are received over TCP; used in the event loop only."""
         self.on_short: Callable[[], None] | None = None
-        """Is called when a connection begins to wait: a server can end connections that hold memory for too long."""
+        """Is called in the event loop each time that a connection begins to wait, so that a server can schedule the end
+        of connections that hold memory for too long; or None."""
 
     @property
     def waited_for(self) -> bool:
@@ -272,8 +274,9 @@ class BufferShare(Share):
     def crowded(self) -> bool:
         """Whether the client holds memory of the pool and has no room for a further bulk result at present.
 
-        That result has BULK_RESULT_OCTETS, or the size of the pool if that is less. The octets that this connection
-        holds by `reserve` and `take_in` count as free: if not, a call could wait for handlers that wait for the call.
+        The further result is taken to have BULK_RESULT_OCTETS, or the size of the pool if that is less. The octets that
+        this connection holds by `reserve` and `take_in` count as free here. If they counted as held, a call could wait
+        for the memory of handlers that themselves wait for this call.
         """
         counted = self.counted
         ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
@@ -344,8 +347,9 @@ class BufferShare(Share):
     def take_in(self, octets: int) -> bool:
         """Counts `octets` of received data as held by the connection, until `give_back`; returns whether it did.
 
-        Returns False, and counts nothing, if there is no room at present or the share is closed. A client may hold more
-        octets by this method than by `reserve`.
+        Returns False, and counts nothing, if there is no room at present or the share is closed. The octets are in one
+        sum with those of `reserve` and of buffers; but here a client may hold up to a quarter of the pool's free memory
+        (CLIENT_FREE_PARTS_ARRIVED), there up to an eighth.
         """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
@@ -376,9 +380,10 @@ class BufferShare(Share):
     def wait(self, length: int, resume: Callable[[], None]) -> None:
         """Returns at once; the event loop later calls `resume`, when the share has room for `length` octets.
 
-        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too, and this
-        method calls it at once if the share is closed. No memory is kept for the caller: `resume` must ask for it
-        again, may find it taken, and may then wait once more. Called in the thread of the event loop.
+        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too (nothing
+        else does if `length` exceeds the whole pool), and this method calls it at once if the share is closed. No
+        memory is kept for the caller: `resume` must ask for it again, may find it taken, and may then wait once more.
+        Called in the thread of the event loop.
         """
         self._wait(length, resume, leaves_counted=False)
 

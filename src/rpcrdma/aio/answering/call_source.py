@@ -21,8 +21,9 @@ C_contra = TypeVar("C_contra", contravariant=True)
 class CallSource(Protocol[C_contra]):
     """The interface of a connection on which calls arrive, for the code that answers them; RDMA and TCP implement it.
 
-    The answering code ends each call by exactly one of: `reply`, `drop`, or a `refuse` that returns True. After that,
-    or when the reply has left, the connection releases the call's memory (`CallWithResults.release`).
+    The answering code ends each call by exactly one of: `reply`, `drop`, or a `refuse` that returns True. By that the
+    connection releases the call's memory (`CallWithResults.release`): within `drop` and `refuse`, and after `reply` as
+    soon as the transport uses it no more, at the latest when the reply has left.
     """
 
     @property
@@ -95,10 +96,10 @@ class CallWithResults(IncomingCall):
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
         """Returns whether the call must wait for memory for its results; if so, has `resume(call)` called later.
 
-        `resume` must call this method again. A handler with bulk results that must not be run twice waits until memory
-        for its largest results is reserved (`reserved`). Any other call does not wait if its client has room for
-        BULK_RESULT_OCTETS, or if its connection holds no memory and the handler may be run again. After the end of the
-        connection no call waits.
+        `resume` must call this method again. If the handler has bulk results and must not begin twice, this method
+        reserves memory for the largest results, counted in `reserved`; the call waits while there is no room for them.
+        Any other call, with bulk results or without, waits while its client is `BufferShare.crowded`, unless its
+        connection holds no memory and the handler may begin twice. After the end of the connection no call waits.
         """
         share = self.source.results
         if share.closed:
@@ -123,9 +124,10 @@ class CallWithResults(IncomingCall):
     def wait_for_buffers(self, resume: Callable[[Self], None]) -> bool:
         """Gives all buffers back after the handler raised `OutOfBuffers`, and has `resume(call)` called later.
 
-        `resume` is called when there is room for all buffers that the handler asked for. Returns True; but False,
-        without any effect on the buffers, if waiting is useless: the connection has ended, these buffers together
-        exceed the pool, or `ServerCall.buffer` has not raised `OutOfBuffers` for lack of room.
+        `resume` is called when there is room for all buffers that the handler asked for, or when the connection ends.
+        Returns True. If waiting is useless, the method returns False, and the call keeps its buffers until `release`:
+        the connection has ended, the buffers together exceed the pool, or `ServerCall.buffer` has not raised
+        `OutOfBuffers` for lack of room since the last call of this method.
         """
         share = self.source.results
         wanted, self._wanted = self._wanted, 0

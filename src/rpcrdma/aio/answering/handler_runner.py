@@ -32,8 +32,8 @@ _STOPPED = RuntimeError("the server has stopped")
 class _Period:
     """Counts the running calls (`running`) that began in one period of time.
 
-    `HandlerRunner.settle` begins a new period, so that it can wait for earlier calls while others begin. The event
-    `ended` is set when the last call of an earlier period has ended.
+    `HandlerRunner.settle` closes the present period and begins a new one, so that it can wait for earlier calls while
+    others begin. The event `ended` is set when the last running call of a closed period ends, never in an open period.
     """
 
     __slots__ = ("ended", "running")

@@ -17,9 +17,9 @@ __all__ = ["CallMemory"]
 class CallMemory:
     """Counts the octets of one TCP connection's calls, waiting, running or being received, against `share`.
 
-    `share` is the connection's share of a buffer pool. The first RPC_UNCOUNTED_CALL_OCTETS octets do not count. If the
-    share has no room, the attribute `short` is true and the connection must not read on. `on_room` is called in the
-    event loop when `short` becomes false because memory was freed elsewhere.
+    `share` is the connection's share of a buffer pool. The first RPC_UNCOUNTED_CALL_OCTETS octets of all these calls
+    together do not count. If the share has no room, the attribute `short` is true and the connection must not read on.
+    `on_room` is called in the event loop when `short` becomes false because memory was freed elsewhere.
     """
 
     __slots__ = ("_covered", "_octets", "_on_room", "_share", "_waits", "expected", "short")

@@ -50,6 +50,7 @@ class ServerCall(CallWithResults):
     """
 
     transmissions: ClassVar[int] = 1
+    """Each transmission that arrives is a `ServerCall` of its own."""
     source: CallSource[ServerCall]
     client: ReverseCaller
     credential: Credential
@@ -62,6 +63,7 @@ class ServerCall(CallWithResults):
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
+    """Whether the handler has a worker thread, or waits for one, and so may block; the `HandlerRunner` sets this."""
     rest: Steps[Any] | None = None
     """The unfinished part of a handler that began in the event loop and continues in a worker thread; else None."""
     step: ActAs | None = None
@@ -72,11 +74,12 @@ class ServerCall(CallWithResults):
     """The `_Period` of the `HandlerRunner` in which the handler began, while it runs in a thread or as a task."""
     statistics: CallStatistics | None = None
     began_ns: int
-    """The time in nanoseconds of the call's arrival; this and the two times below are set only where calls are
+    """The time in nanoseconds of the call's arrival; this and the two times below have meaning only where calls are
     counted."""
     sent_ns: int = 0
     """When the handler began, or got a thread, memory or its turn as a task, after a wait for these."""
     ended_ns: int
+    """When the connection got the reply to send, or the call ended without one."""
     octets_received: int = 0
     octets_sent: int = 0
     unsent_octets: int = 0
@@ -134,10 +137,11 @@ class ServerCall(CallWithResults):
         return refusal(self.xid, stat)
 
     def answer(self, reply: Payload, *, sealed: bool = False) -> None:
-        """Sends `reply` to the newest transmission of the call, and counts the call in the statistics.
+        """Passes `reply` to the connection of the call's newest transmission, then counts the call in the statistics.
 
-        Under RPCSEC_GSS the reply is protected first, in a thread if it is long; it may then be sent after this method
-        has returned. `sealed`: whether the reply is protected already.
+        Under RPCSEC_GSS the reply is protected first, in a thread if it is long: both steps may then follow after this
+        method has returned. If the RPCSEC_GSS context has ended meanwhile, a denial is sent in place of the reply.
+        `sealed`: whether the reply is protected already.
         """
         if self.once is not None:
             self.once.answer(reply)

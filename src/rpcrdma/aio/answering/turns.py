@@ -34,7 +34,7 @@ class Share:
 
 
 class Client(Generic[S]):
-    """The connections of one network address: their octets or threads (`held`), and the `Share`s that wait."""
+    """The shares of one network address's connections: their number, their sum (`held`), and those that wait."""
 
     __slots__ = ("address", "held", "shares", "waiting")
 
@@ -42,7 +42,7 @@ class Client(Generic[S]):
         self.address = address
         self.held = 0
         self.shares = 0
-        """The number of shares that count for the client."""
+        """The number of the client's connections, from `Turns.join` until `Turns.part`."""
         self.waiting: dict[S, None] = {}
         """The shares of the connections that wait, the longest waiting one first."""
 

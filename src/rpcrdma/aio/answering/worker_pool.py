@@ -217,7 +217,7 @@ class WorkerPool(Generic[T, R]):
                 takes longer.
             may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
             waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
-                never get all threads, unless there is only one. None: no such resource.
+                never get all threads of a pool with two or more. None: no such resource.
         """
         calls = self._connections.get(connection)
         if calls is None:

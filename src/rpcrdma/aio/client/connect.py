@@ -101,7 +101,8 @@ class ConnectOptions:
     """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
     Needs root or CAP_NET_BIND_SERVICE."""
     connect_timeout_s: float = 10.0
-    """The time limit in seconds of one attempt to connect, over each of the providers that are tried."""
+    """The time limit in seconds of one attempt to connect. With two providers each has this limit; since the second
+    begins at most 1 s after the first, both together take at most 1 s more."""
     warn_after_s: float | None = 3.0
     """The silence in seconds of a server with unanswered calls, or while connecting, after which the logger
     "rpcrdma.client" warns once; each later silence causes a warning only if it is twice as long as the last one that
@@ -307,8 +308,8 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     """Returns the object that answers the server's calls to `options.services`, on all connections to the server.
 
-    Returns None without services. With an rdma:// URL, services that are not offered over RDMA are left out. A warning
-    is logged for each service whose calls will be refused because Kerberos does not protect them.
+    With an rdma:// URL, services that are not offered over RDMA are left out; returns None if no service is left. A
+    warning is logged for each service whose calls will be refused because Kerberos does not protect them.
     """
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
@@ -434,7 +435,8 @@ def _host_of(connection: TcpConnection) -> str:
 def _known_servers() -> KnownServers:
     """Returns the record of which servers speak which RPC-over-RDMA version, and which were silent.
 
-    It is the one of this process, or of the simulation that runs the event loop.
+    The record is that of this process. An event loop of simulated time, as in tests, may have one of its own
+    (`Effects.known_servers`).
     """
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known

@@ -320,8 +320,8 @@ class Connection:
     async def close(self) -> None:
         """Ends the connection for good, and waits until it has ended; no effect when repeated.
 
-        Calls in progress fail with `TransportClosed`. Handlers of `ConnectOptions.services` that run as tasks are
-        cancelled.
+        Calls in progress fail with `TransportClosed`. Handlers of `ConnectOptions.services` are not waited for: those
+        that run as tasks are cancelled, those in threads run on, and their results are dropped.
         """
         self._silence.end()
         async with AsyncExitStack() as stack:

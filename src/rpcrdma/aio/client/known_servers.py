@@ -64,13 +64,17 @@ class KnownServers:
         """Records `version` as a guess for a server (provider, host, port) that did not answer a newer version.
 
         `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
-        No effect if an unexpired entry of the server has another version that is no guess.
+        No effect if an unexpired entry of the server has another version that is no guess. Any other entry is replaced,
+        also one of the same version, and one of silence.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Records that `server` (provider, host, port) was silent over this provider, but reached over another one."""
+        """Records that `server` (provider, host, port) was silent over this provider, but reached over another one.
+
+        The record replaces any entry for the server and this provider, also one of a known version.
+        """
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:

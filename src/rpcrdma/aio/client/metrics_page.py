@@ -32,7 +32,7 @@ class Times:
     sum_s: float = 0.0
 
     def __add__(self, other: Times) -> Times:
-        """Returns a new histogram of the durations of both operands."""
+        """Returns a new histogram of the durations of both operands; their bounds are equal, or one has no bounds."""
         bounds_s = self.below.keys() | other.below.keys()
         below = {bound_s: self.below.get(bound_s, 0.0) + other.below.get(bound_s, 0.0) for bound_s in bounds_s}
         return Times(below, self.sum_s + other.sum_s)

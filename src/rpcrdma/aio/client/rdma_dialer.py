@@ -120,10 +120,13 @@ class RdmaDialer:
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
         """Returns the connection of the first attempt, in the newest version offered, or of a second, in the oldest.
 
-        `first` is the connection of the only task in `attempts`; the task of a second attempt, made if the first is
-        not answered, is appended. The version found is recorded in the constructor's `known`. The caller ends the
-        connection that is not chosen. If `known` says that the server speaks the newest version, but the server ended
-        the connection, its entry is removed; the method dials anew and returns that connection.
+        `first` is the connection of the only task in `attempts`. If it has no answer after NEGOTIATION_S seconds, or
+        half of `timeout_s` if that is less, or ends without one, a second attempt is made and its task appended to
+        `attempts`. The caller ends the connection that is not chosen. The version found is recorded in `known`.
+
+        If a single version is offered, or `known` has the newest one as that of the server, the method waits for the
+        first attempt alone. If the server then ends the connection without an answer, although `known` has its version,
+        its entry there is removed, and the method returns the connection of a new `_dial`, in any version offered.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.

@@ -424,8 +424,9 @@ class ConnectionKeeper:
         """Attempts to connect until it succeeds; returns the connection and the detector of its silence.
 
         Returns None if the policy's `for_s` seconds are up, or if no further connection is to be made (`hopeless`).
-        Unless the server may call this client, a random pause of up to the policy's `max_s`, which ends as soon as a
-        call waits, precedes the first attempt; `_pause` precedes each attempt.
+        Before the first attempt the method waits until a call needs a connection, at most a random part of the policy's
+        `max_s`; it does not wait if a call does so already, or if the server may call this client. Then `_pause`
+        precedes each attempt, the first included, for which the time since the loss is subtracted from the delay.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
@@ -457,9 +458,10 @@ class ConnectionKeeper:
         return None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits `delay_s` seconds before an attempt; after a failed attempt, the first call that waits ends the pause.
+        """Waits `delay_s` seconds before an attempt; after a failed attempt, a call may end the pause.
 
-        In that case the count of failures is set to 0, so that delays that grew while no call waited start anew.
+        A call does so if it has begun to wait since the last pause, while no other call waited. The count of failures
+        is then set to 0, so that delays that grew while no call waited start anew.
         """
         if not self._failures:
             await asyncio.sleep(delay_s)

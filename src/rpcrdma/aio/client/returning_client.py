@@ -54,7 +54,11 @@ class ReturningClient:
         self.came_back(client)
 
     def came_back(self, client: ReverseCaller) -> None:
-        """Moves waiting and later calls to a connection on which the client takes calls; call this in the event loop.
+        """Makes a connection on which the client takes calls the present one; call this in the event loop.
+
+        Later calls are sent on it, and so are those that wait for the client's return, or for a reply on an earlier
+        connection, even if that is still open. After `forget`, the client stays given up: calls that wait for a reply
+        on an earlier connection then raise `TransportClosed`.
 
         Args:
             client: `CallContext.client` of that connection.

@@ -151,7 +151,10 @@ def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
 
 
 def _octets_pulled(call: Call) -> str:
-    """Returns a clause on the octets of the call's Read chunks and this library's limit; "" without Read chunks."""
+    """Returns a clause for errors: the octets in the call's Read chunks, and the most that this library's servers take.
+
+    Returns "" for a call without Read chunks.
+    """
     pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
     if not pulled:
         return ""

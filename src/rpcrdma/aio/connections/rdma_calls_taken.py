@@ -22,7 +22,8 @@ class RdmaCallsTaken:
     """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
     A turn is one run of the connection's event processing in the event loop. Once CONNECTION_TURN_S seconds have passed
-    since its first call, it begins no further call.
+    since the first call of a turn, no further call is begun in that turn. The owner, the connection, sets `in_turn` and
+    resets `turn_ends_s` as these attributes say.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -61,7 +62,7 @@ class RdmaCallsTaken:
         self._draining = False
         self._ended = False
         self.in_turn = False
-        """Whether the connection is in a turn, which sends at its end."""
+        """Whether the connection is in a turn, which sends at its end; set by the owner as a turn begins and ends."""
         self.turn_ends_s: float | None = None
         """When the connection's turn is over and calls wait for the next one, by the clock of the loop.
 

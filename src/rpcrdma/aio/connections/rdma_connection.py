@@ -62,14 +62,14 @@ class RdmaConnection(CallsMade):
     """One RPC-over-RDMA connection over a provider's link, on either side; the end that connects is the client.
 
     Args:
-        link, transport: `link` is the way to the peer, opened at once; `transport` has message sizes and other limits.
+        link, transport: the path to the peer, which the constructor opens; the message sizes and other limits.
         results, arguments: `results` lends memory for results of handlers, `arguments` for the data of Read chunks.
         credential: the credential of this side's calls; None: AUTH_NONE.
         answering: answers the peer's calls; a client without it takes none.
         receive_pool: the memory of receives that several connections share; None: memory of its own.
         authenticators: makes the authenticator of the hosts; None: no host authentication.
         version, extensions: `version` is one of `transport.VERSION_CHOICES`; `extensions` are those this end offers.
-        on_established, on_ended: the first is called when both sides are connected, the second when memory is released.
+        on_established, on_ended: called when both sides are connected; at the end, with memory released, in any case.
         on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
     """
@@ -285,9 +285,10 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the octets that this side offers for result and bulk items of `call`: the procedure's bound, limited.
+        """Returns the octets offered for the result of `call` and for each of its bulk items.
 
-        Each is at most `TransportConfig.reply_octets_max`, except `call.into`; without chunks all together fit inline.
+        They are those of the procedure's bound, each reduced to `TransportConfig.reply_octets_max` but for the item of
+        `call.into`. A server whose calls can have no chunks offers their sum, reduced to what fits a reply inline.
         """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
@@ -355,7 +356,7 @@ class RdmaConnection(CallsMade):
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Logs `error`, a fault of this side's code, and ends the connection; only raises it after an earlier fault."""
+        """Logs `error`, a fault of this side's code, and ends the connection; after an earlier fault just raises it."""
         if self._broken:
             raise error
         self._broken = True
@@ -420,8 +421,7 @@ class RdmaConnection(CallsMade):
                     self._waits_for_memory = True
                     self._arguments.wait(endpoint.wanted_octets, self._pull_on)
         except Exception as error:  # noqa: BLE001 - logged
-            # A second one is raised.
-            self._break(error)
+            self._break(error)  # a second one is raised
             self._turn()
         if self._broken:
             driver.close()

@@ -40,10 +40,11 @@ class _Connection(ReverseCaller, Protocol):
 class TcpCallsTaken:
     """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
-    A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them;
-    it ends the connection if the server leaves too many octets of answers unread. A client without `answering` drops
-    and counts calls. A server at its bounds (see `on_call`) stops reading; but while it has unanswered calls of its own
-    (`pending`), it reads on and holds the client's calls: it keeps their records and begins them later.
+    `on_call` names the bounds. A client (`active`) refuses calls beyond its bound and reads on, because the replies to
+    its own calls follow them. It ends the connection if the server leaves answers unread: if those to be sent have more
+    than RPC_UNSENT_REPLY_OCTETS_MAX octets, and more than a single reply may have. A client without `answering` drops
+    calls, and counts them in `dropped`. A server at its bounds stops reading; but while it has unanswered calls of its
+    own (`pending`), it reads on and holds the client's calls: it keeps their records and begins them later.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -115,10 +116,11 @@ class TcpCallsTaken:
 
     @property
     def dawdles(self) -> bool:
-        """Whether the client has taken more than RPC_STALLED_S seconds to send a call that this side was ready to read.
+        """Whether the client has taken more than RPC_STALLED_S seconds to send the call that is being received.
 
-        If this side is not reading now, the value is False, with one exception: if it lacks memory for the call, the
-        time counts, provided that the socket has no unread octets. The time starts anew when there is memory.
+        The time runs from the moment since which `on_expected` has announced octets without a break, and anew when a
+        shortage of memory ends. While this side does not read, the value is False, unless it lacks memory for the call
+        and the socket has no unread octets: then the client has sent nothing more, and the time counts.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
@@ -178,7 +180,10 @@ class TcpCallsTaken:
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Sets `draining`: later calls of the peer are dropped. Stops reading unless this side awaits replies."""
+        """Sets `draining`: calls of the peer that are held, or arrive later, are not begun, and get no reply.
+
+        Reading stops, unless this side awaits replies to calls of its own: then it goes on until the connection ends.
+        """
         self.draining = True
         if not self._pending:
             self.stream.pause()

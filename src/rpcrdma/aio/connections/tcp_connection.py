@@ -114,8 +114,7 @@ class TcpConnection(CallsMade):
         self._xid = random_bits(32)
         self._on_ended = on_ended
         self._finishing = self._called_back = False
-        self._ready = self._called = active
-        """`_called`: whether messages of the peer may be replies."""
+        self._ready = self._called = active  # `_called`: whether messages of the peer may be replies
         self._pending: dict[int, Call] = {}
         self._queue: list[Call] = []
         """Calls of this side that wait to be sent."""
@@ -185,10 +184,10 @@ class TcpConnection(CallsMade):
         """Connects to the first address of `host` that answers, and returns the connection.
 
         `timeout_s` bounds the time in seconds, TLS handshake included. `reserved_port`: whether to connect from a port
-        below 1024. With `tls`, the settings of TLS, nothing but the probe is sent in the clear; `addressed` is the
-        number and version of the program that the probe names. None: no TLS. Other arguments: see the class. Raises
-        NotPermitted: this process may not take a reserved port; HostAuthenticationFailed: `tls` is given, and there is
-        no TLS with the wanted server; ConnectFailed: no address takes the connection within `timeout_s`.
+        below 1024. With `tls` (None: no TLS), only the probe is sent in the clear; `addressed` has the number and the
+        version of the program in the probe. Other arguments: see the class. Raises NotPermitted: this process may not
+        take a reserved port; HostAuthenticationFailed: the server offers no TLS, or a host refuses the other one;
+        ConnectFailed: no answer in time, a host name without address (HostNotFound), or an end in the TLS handshake.
         """
         where = authority(host, port)
         try:
@@ -212,8 +211,7 @@ class TcpConnection(CallsMade):
                 answering=answering,
                 observer=observer,
             )
-        except OSError as error:
-            # The peer has left already.
+        except OSError as error:  # the peer has left already
             secured.close()
             raise cannot_connect(host, port, error) from error
         if tls is not None:
@@ -383,7 +381,10 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Ends the sending direction at once and drops unsent octets; the connection ends when the peer closes it."""
+        """Ends the sending direction at once, and drops unsent octets and all that arrives from now on.
+
+        The connection ends, and calls of this side fail, when the peer closes it; only `abort` bounds that time.
+        """
         self._finishing = True
         self._stream.finish()
 
@@ -410,8 +411,7 @@ class TcpConnection(CallsMade):
     def on_time(self, now_s: float) -> None:
         super().on_time(now_s)
         if self._active and not self._pending:
-            # A client that is idle keeps no memory for replies.
-            self._messages.clear()
+            self._messages.clear()  # a client that is idle keeps no memory for replies
 
     def require(self, xprtsec: XprtSec) -> None:
         """Sets whether later calls in the clear are answered ("none") or refused; no effect on an end without `tls`."""

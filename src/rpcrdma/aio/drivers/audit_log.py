@@ -198,8 +198,10 @@ class AuditLog:
     def put(self, record: bytes) -> None:
         """Queues a record for writing, or counts it as lost if the queue is full; never waits.
 
+        A record that is put after `close` may be neither written nor counted.
+
         Args:
-            record: its octets, not empty, without a line end.
+            record: its octets. The caller makes sure that there is at least one, and no line end; neither is checked.
         """
         try:
             self._waiting.put_nowait(record)

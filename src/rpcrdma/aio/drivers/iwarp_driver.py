@@ -222,7 +222,8 @@ class IwarpDriver:
         An error of the socket, or of this side's own code (which is logged), is not raised: it ends the connection. The
         event loop calls `on_turn` afterwards, in which the owner takes the end from the queue pair.
 
-        If the queue pair wants the connection to end (`wants_close`), its sending direction is shut down.
+        If the queue pair has nothing more to send and wants the connection to end (`wants_close`), the sending
+        direction of the TCP connection is shut down at once.
         """
         queue_pair = self.queue_pair
         if self._closed:
@@ -285,7 +286,10 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Sets the alarm that ends the connection after 0.5 s without octets, or at the attribute `_give_up_s`."""
+        """Sets the alarm that ends the connection to 0.5 s from now, at the latest to the loop time `_give_up_s`.
+
+        Called when the sending direction ends, and whenever octets arrive after that.
+        """
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

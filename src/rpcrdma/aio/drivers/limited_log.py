@@ -37,10 +37,12 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 class LimitedLog:
     """Logs the first events of each kind in a minute; counts further ones, and logs that count when the minute ends.
 
-    `log` gets the number of first events, `most`. The line with the count has the text and `extra` of the last event
-    that was only counted, without its traceback; a dictionary `event` in `extra` gets the number of the others as
-    `left_out`. At most 256 kinds are remembered; a further kind displaces the oldest, whose count is logged. The object
-    is used in the thread of the event loop, and flushed before the loop ends.
+    `log` gets the number of first events, `most`. A minute of a kind begins with its first event, and later with its
+    first event after the end of the last minute. The line with the count has the text and `extra` of the last event
+    that was only counted, without its traceback. If `extra` has a dictionary `event`, the line has a copy of it with
+    the item `left_out`: how many events were only counted before that last one. At most 256 kinds are remembered; a
+    further kind displaces the oldest, whose count is logged. The object is used in the thread of the event loop, and
+    flushed before the loop ends.
 
     Args:
         logger: the destination.

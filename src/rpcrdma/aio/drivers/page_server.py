@@ -76,9 +76,10 @@ def parse_request(head: bytes) -> Request:
 class PageServer:
     """An HTTP server for a few pages, in a thread of its own from `start` to `close`.
 
-    `pages` has the function that makes each page, by the path of the page. Any other path, and any method but GET and
-    HEAD, gets status 404; an exception of such a function is logged and becomes status 500. At METRICS_CONNECTIONS_MAX
-    connections a further one displaces the oldest.
+    `pages` maps each path to an asynchronous function that takes the `Request` and returns the `Answer`; it runs in the
+    event loop of the server's thread, and must not block. Any other path, and any method but GET and HEAD, gets status
+    404; an exception of such a function is logged and becomes status 500. At METRICS_CONNECTIONS_MAX connections a
+    further one displaces the oldest.
     """
 
     def __init__(self, pages: Mapping[str, Page]) -> None:

@@ -94,8 +94,8 @@ class Driver(Protocol):
     def round_trip_s(self) -> float | None:
         """The shortest round trip to the peer so far, in seconds; None if unknown, which counts as near.
 
-        The network or the kernel measures it, so that the time of both processes does not count: on a busy machine a
-        near peer would seem far.
+        The network or the kernel measures it, so that the time of both processes does not count; with that time, a near
+        peer would seem far on a busy machine.
         """
 
     def flush(self) -> None:

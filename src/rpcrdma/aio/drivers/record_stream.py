@@ -37,8 +37,8 @@ _HUNG_UP_AGAIN_S = 0.05
 class RecordStream:
     """A connected stream socket that carries RPC records (RFC 5531 section 11): queued to send, and being received.
 
-    All of the functions given may call any method. An exception of `on_record` or `on_sent`, or of this side's own code
-    there, ends the stream and is logged; it is not raised.
+    All of the functions given may call any method. An exception of `on_record` or `on_sent`, or of this class when it
+    sends or delivers messages, ends the stream and is logged; it is not raised. The other functions must not raise.
 
     Args:
         sock: the socket, which the stream makes non-blocking and closes.
@@ -46,7 +46,7 @@ class RecordStream:
         record_octets_max: the bound on the octets of a message, in both directions.
         setting: the name of the option of that bound, for error messages.
         memory: the memory into which large messages are received.
-        on_too_long: called once with a message over the bound, while its octets are discarded.
+        on_too_long: called once for each message over the bound, whose octets are discarded.
         on_record: called with each received message.
         on_lost: called once, with the reason, when the stream ends other than by `close`.
         on_sent: called with the ticket, the argument of `send`, of each message that has left whole; or None.

@@ -48,9 +48,9 @@ class TlsSocket:
     """A connected, non-blocking TCP socket with a TLS session, which `RecordStream` uses in place of a socket.
 
     `context` has the certificates, and decides whether this end is client or server. If the peer shows a certificate,
-    it must have one of `names`; without `names` any certificate will do. `host` is the name of the server that a client
-    sends (SNI), None for none. Bad octets of the peer raise `HostAuthenticationFailed` in the handshake, and
-    `ConnectionError` afterwards, nothing else.
+    `context` must accept it, and it must have one of `names`, any name if `names` is empty. `host` is the name of the
+    server that a client sends (SNI), None for none. Bad octets of the peer raise `HostAuthenticationFailed` in the
+    handshake, and `ConnectionError` afterwards, nothing else.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class TlsSocket:
         if not hasattr(_SHARED, "buffer"):
             _SHARED.buffer = bulk(_CIPHERTEXT_OCTETS)
         self.buffer: memoryview = _SHARED.buffer
-        """The memory for encrypted octets that arrive."""
+        """The memory for encrypted octets that arrive, which all connections of a thread share."""
         self._unsent = memoryview(b"")
         self._heard = 0
         self._held = b""
@@ -87,7 +87,7 @@ class TlsSocket:
         self.secured = False
         """Whether the handshake is finished at this end."""
         self.more = False
-        """Whether octets of the last turn are left, which the socket does not report."""
+        """Whether this object may hold octets to read, so that its owner reads on although the socket has none."""
 
     @property
     def protection(self) -> XprtSec:
@@ -176,13 +176,14 @@ class TlsSocket:
         self._send_out()
 
     def _feed(self) -> None:
-        """Passes at most TLS_TURN_RECORDS_MAX records to OpenSSL, from the octets that are left or the socket has.
+        """Passes at most TLS_TURN_RECORDS_MAX records to OpenSSL, of which the last may be incomplete.
 
-        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few. The socket
-        is read if less than the header of a record is left. At the end of the stream `_ended` is set.
+        They are those left over from the last call. Only if less than the header of a record is left, the socket is
+        read. OpenSSL gets few at a time, as it does not return before it has processed all, or one that has data. At
+        the end of the stream `_ended` is set.
 
         Raises:
-            BlockingIOError: nothing has arrived.
+            BlockingIOError: the socket was to be read, and nothing has arrived.
             OSError: the connection has failed.
         """
         data = memoryview(self._held)

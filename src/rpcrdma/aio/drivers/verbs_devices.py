@@ -51,7 +51,11 @@ class DeviceUser(Protocol):
         """Ends everything of this user on the device, which was removed or failed; `reason`: a clause for messages."""
 
     def on_port_down(self, reason: str) -> None:
-        """Reacts to a port that this user uses and that has been down for 10 s; `reason`: a clause with its remedy."""
+        """Ends a connection whose port has been down for 10 s; a listening address does nothing and stays.
+
+        Called once for each time that a port of this user has gone down and has not come up within these 10 s.
+        `reason`: a clause for messages, with its remedy.
+        """
 
 
 class Announcements(Protocol):
@@ -302,11 +306,11 @@ class WatchedDevices:
                     tell(on_added)
 
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
-        """Returns the device of a bound or resolved identifier (rdma_cm_id), and watches the device from now on.
+        """Returns the device of a bound or resolved identifier (rdma_cm_id), and watches the device until its loss.
 
-        Returns None if the identifier has no device, or the device cannot be watched: another device has its address,
-        too, or the address is link-local and `scope` is 0. `scope` is the index of the network interface of an IPv6
-        link-local address; 0: unknown, or another kind of address.
+        Until then further calls return the same object. Returns None if the identifier has no device, or the device
+        cannot be watched: another device has its address, too, or the address is link-local and `scope` is 0. `scope`
+        is the index of the network interface of an IPv6 link-local address; 0: unknown, or another kind of address.
 
         Raises:
             OSError: the device is being removed, or cannot be opened.

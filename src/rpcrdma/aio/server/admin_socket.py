@@ -87,8 +87,10 @@ class AdminSocket:
 
     Args:
         path: the path of the socket. A socket at which no process listens is replaced.
-        handlers: the functions that answer requests, by the value of the request's item "ask". Each gets the whole
-            request.
+        handlers: the asynchronous functions that answer requests, by the value of the request's item "ask". Each gets
+            the whole request and returns the JSON object of the answer. The client gets a refusal with the text of a
+            LookupError or OSError that the function raises, a general refusal for any other exception, which is logged,
+            and one for a request without a known "ask".
     """
 
     def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:

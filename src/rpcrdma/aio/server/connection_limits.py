@@ -164,8 +164,9 @@ class Admission(Generic[C]):
            the first group that has an idle one. The groups in their order: each client with more connections than
            `client`, by falling number of connections; `client`; all clients with as many connections as `client`.
 
-        If the IPv6 network of `client` has all start-ups that one network may have, rule 1 applies among the start-ups
-        of that network alone; if it has all connections that one network may have, rule 3 among its connections alone.
+        The IPv6 network of `client` (64 bits) may have seven eighths of `starting_max` start-ups, and seven eighths of
+        `connections_max` connections, or `of_one_max` if that is more. If it has them, rule 1 applies, among the
+        start-ups of that network alone, or rule 3, among its connections alone; the order of the rules is the same.
 
         Args:
             client: the newcomer's address.

@@ -234,7 +234,11 @@ class RdmaServer:
             connection.calls_taken.drain()
 
     async def stop(self) -> None:
-        """Stops accepting, disconnects every connection after the Sends posted on it, and waits until all ended."""
+        """Stops accepting, disconnects every connection after the Sends posted on it, and waits until all have ended.
+
+        A connection whose peer does not answer is ended after some seconds (`Driver.expect_end`). Running calls are not
+        waited for: their replies are dropped.
+        """
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])

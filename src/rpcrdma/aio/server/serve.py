@@ -247,17 +247,16 @@ class Server:
         """Listens at further URLs.
 
         At the first URL of a transport the log warns of each program whose definition permits longer messages than the
-        server takes or sends there. TCP is opened before RDMA; `listening` has the order of `urls`. After an error the
-        server still listens at what was opened before.
+        server takes or sends there. The attribute `listening` gets the URLs of the opened addresses, in the order of
+        `urls` although TCP is opened first. After an error what was opened before stays open, and in `listening`.
 
         Args:
-            urls: `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`; port 0 takes a free port. `?provider=NAME` at the end of
-                an rdma:// URL chooses its provider.
+            urls: `tcp://HOST[:PORT]` or `rdma://HOST[:PORT][?provider=NAME]`; port 0 takes a free port.
 
         Raises:
             LocalProtocolError: a URL is invalid, or is for RDMA and `TcpServerConfig.xprtsec` asks for TLS; or a
                 provider is unknown, or `RdmaServerConfig.capture` cannot record its packets.
-            ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
+            ConnectFailed: the server cannot listen at an address, such as one in use; the message has cause and remedy.
         """
         # rpc.gssd makes the Kerberos contexts of an RDMA mount over TCP: a client that is back over RDMA before this
         # server listens at TCP would find no context, and its programs get EIO.
@@ -331,13 +330,15 @@ class Server:
     ) -> None:
         """Sets limits of a running server; what is beyond a new limit stays until it ends by itself.
 
+        Raises ValueError or TypeError for a number that the options refuse; RDMA limits may have been set by then.
+
         Args:
             connections_max: the most RDMA connections, and the most TCP connections.
             connections_per_host: the most of one address, of each kind; None: the default for `connections_max`.
             rdma_idle_s: seconds after which an idle RDMA connection ends; None or 0: never.
             tcp_idle_s: seconds after which an idle TCP connection ends, for later ones; None or 0: never.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
-            calls_per_host: as `ServeOptions.calls_per_host`; None: no bound, clients take turns; 0: ValueError.
+            calls_per_host: as `ServeOptions.calls_per_host`, not 0; None: no bound, clients take turns.
         """
         options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
@@ -475,8 +476,7 @@ def serve(
     `async with serve([Counter()], ["rdma://0.0.0.0"]) as server:` or `server = await serve(...)`.
 
     Args:
-        services: the programs, each with its handlers. Services with `OVER_RDMA = False` are offered at tcp:// URLs
-            only.
+        services: the programs with their handlers; those with `OVER_RDMA = False` are offered at tcp:// URLs only.
         listen: the URLs, as for `Server.listen`.
         options: the settings; None for the defaults.
 
@@ -485,9 +485,9 @@ def serve(
 
     Raises:
         LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
-            and version, a handler does not take arguments and context, a provider is unknown, `capture` is set for one
-            whose packets cannot be recorded, or `xprtsec` is asked for over RDMA.
-        TypeError: `services` is no list of objects of `Service`, `options` is of another type, or `listen` is one str.
+            and version, a handler does not take arguments and context, a provider is unknown or cannot record packets
+            for `capture`, or a URL is for RDMA and `TcpServerConfig.xprtsec` asks for TLS.
+        TypeError: an object in `services` is no `Service`, `options` is of another type, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` cannot be read or used, or
             host authentication is required in a version of RPC-over-RDMA without it.
         UserAuthenticationFailed: when entered or awaited: Kerberos is asked for, and there is no key or no `gssapi`.

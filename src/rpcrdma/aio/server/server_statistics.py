@@ -25,13 +25,13 @@ class ConnectionStatistics:
 
 @dataclass(slots=True, kw_only=True)
 class HostStatistics:
-    """The sums over the connections that one client address has at present."""
+    """The sums over the connections that one client address has at present; ended connections do not count."""
 
     address: str
     rdma_connections: int = 0
     tcp_connections: int = 0
     calls: int = 0
-    """Calls since the connections were made."""
+    """RDMA: calls answered. TCP: calls received. Both since the connections were made."""
     octets_received: int = 0
     """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
     octets_sent: int = 0
@@ -63,8 +63,9 @@ class ListenerStatistics:
     calls: int
     """RDMA: calls answered. TCP: calls received."""
     procedures: dict[str, int]
-    """Calls that decoded, by the name of the procedure; procedures without any are left out. With
-    `ServeOptions.count_calls` calls of COMPOUND that have ended count by their operations, "OPEN+READ+CLOSE"."""
+    """Calls that decoded, by the name of the procedure, added up over programs and versions; procedures without any are
+    left out. With `ServeOptions.count_calls` calls of COMPOUND count when they have ended, and by their operations
+    instead: "OPEN+READ+CLOSE"."""
     operations: tuple[OperationStatistics, ...]
     """The calls that have ended, by procedure and status; empty without `ServeOptions.count_calls`."""
     calls_back: tuple[OperationStatistics, ...]

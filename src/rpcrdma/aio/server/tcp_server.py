@@ -352,7 +352,10 @@ class TcpServer:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
-        """Waits at most `deadline_s` seconds until no connection is busy, or after `finish`, until all have ended."""
+        """Waits until no connection is busy; returns without an error, too, after `deadline_s` seconds.
+
+        A connection is busy while it answers calls or sends; after `TcpConnection.finish`, until it has ended.
+        """
         assert self._quiet is not None
         try:
             async with asyncio.timeout(deadline_s):
