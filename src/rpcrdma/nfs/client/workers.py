@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from rpcrdma.wire.bulk_memory import PooledMemory
 
-__all__ = ["BufferRing", "run_each", "run_together", "run_workers"]
+__all__ = ["BufferRing", "run_each", "run_together", "run_workers", "wait_ended"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ async def run_together(*work: Awaitable[None]) -> None:
     """
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        await wait_ended(tasks, asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
@@ -70,6 +70,20 @@ async def run_together(*work: Awaitable[None]) -> None:
             raise error
     if any(task.cancelled() for task in tasks):
         raise asyncio.CancelledError
+
+
+async def wait_ended(tasks: Iterable[asyncio.Task[Any]], return_when: str = asyncio.FIRST_COMPLETED) -> None:
+    """Waits until one of `tasks` has ended, or as `return_when` says, as `asyncio.wait`: it cancels no task.
+
+    Unlike `asyncio.wait`, its cancellation keeps no object alive that the waiting task has used.
+    """
+    try:
+        await asyncio.wait(tasks, return_when=return_when)
+    except asyncio.CancelledError as error:
+        # From Python 3.14 on the frame of `asyncio.wait` refers to the waiting task, and the task to its error with the
+        # frames: a file that it has used would be dropped, and warn, only when garbage is collected.
+        error.__traceback__ = None
+        raise
 
 
 class BufferRing:

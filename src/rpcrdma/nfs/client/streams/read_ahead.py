@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from rpcrdma.aio.misuse import check_loop
 from rpcrdma.errors import TransportClosed
+from rpcrdma.nfs.client.workers import wait_ended
 from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
@@ -116,19 +117,19 @@ class ReadAhead:
         ahead = min(ahead, self._blocks * self._block)
         if not row:
             while not self._free and self._allocated > self._blocks:
-                await asyncio.wait(self._given_up, return_when=asyncio.FIRST_COMPLETED)
+                await wait_ended(self._given_up)
             self._add(position, min(wanted + ahead, self._to_boundary(position)))
         self._extend(end, ahead)
         head = row[0]
         if not head.task.done():
             check_loop(head.task.get_loop())
-            await asyncio.wait((head.task,))
+            await wait_ended((head.task,))
         try:
             got, head.ended = head.task.result()
         except BaseException as error:
             self.discard()
             # Only the end of its loop, or that of the file system, cancels the task: `discard` lets fetches run to the
-            # end, and the cancellation of a reader ends `asyncio.wait`, which cancels no task.
+            # end, and the cancellation of a reader ends `wait_ended`, which cancels no task.
             check_loop(head.task.get_loop())
             if isinstance(error, asyncio.CancelledError):
                 raise TransportClosed("the file system was closed") from None

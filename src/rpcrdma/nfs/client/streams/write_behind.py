@@ -21,6 +21,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.append_turns import append_turn
 from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
+from rpcrdma.nfs.client.workers import wait_ended
 from rpcrdma.nfs.v3 import stable_how
 from rpcrdma.wire.bulk_memory import PooledMemory
 
@@ -280,7 +281,7 @@ class WriteBehind:
     async def _arrivals(self, left: int) -> None:
         while len(self._in_flight) > left:
             check_loop(next(iter(self._in_flight)).get_loop())
-            await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            await wait_ended(self._in_flight)
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
         """Writes `extent` with stability `stable`; keeps it if it needs a COMMIT or overlaps such data, else frees it.
