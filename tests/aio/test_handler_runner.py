@@ -444,11 +444,12 @@ async def test_draining_waits_for_what_runs() -> None:
 
 
 async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
     cancelled: list[bool] = []
 
     @in_worker
     def blocking(args: int, context: Any) -> int:
+        begun.set()
         release.wait(60)
         return args
 
@@ -462,15 +463,14 @@ async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None
 
     runner = HandlerRunner()
     runs = [Run(runner, blocking), Run(runner, stubborn)]
-    await asyncio.sleep(0)
+    await until(begun.is_set)
     assert not await runner.drain(0.01)
     assert cancelled == [True]
     release.set()
     for thread in runner._workers._threads:
         assert thread.daemon
         await asyncio.to_thread(thread.join, 60)
-    await asyncio.sleep(0)
-    assert runner.running == 0
+    await until(lambda: not runner.running)
     assert [each.replies for each in runs] == [[], []]
 
 

@@ -214,7 +214,7 @@ async def test_bulk_data_of_each_kind_lies_in_memory_that_begins_with_a_page_and
     fetched += record.next_buffers()
     left, right = socket.socketpair()
     with left, right:
-        fetched.append(TlsSocket(left, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ()).buffer)
+        fetched.append(TlsSocket(left, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)).buffer)
     places = [ctypes.addressof(ctypes.c_char.from_buffer(each)) for each in fetched]
     assert [place % PAGESIZE for place in places] == [0] * len(places)
     assert {type(each.obj) for each in fetched} == {PooledMemory}
