@@ -279,7 +279,8 @@ SPARE_RECEIVES = 8
 
 HOST_AUTHENTICATION_OCTETS_MAX = 64 << 10
 """Octets of TLS records by which a peer authenticates itself: a chain of four certificates with RSA keys of 4096 bits
-takes 8 KiB, with ML-DSA-87 36 KiB. The connections that may be starting hold 16 MiB of them."""
+takes 8 KiB, with ML-DSA-87 36 KiB, and a key share of ML-KEM-768, which OpenSSL sends from version 3.5 on, 1.2 KiB.
+The connections that may be starting hold 16 MiB of them."""
 
 HOST_AUTHENTICATION_VALUES_MAX = 3
 """Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
@@ -287,7 +288,7 @@ keys; of the server two, and the end mark."""
 
 TLS_HANDSHAKES_MAX = 256
 """TLS handshakes of a server over TCP that are not finished: a handshake takes a server 1 ms of processor time and
-100 KB, so these are 25 MB. More of them come from clients that do not finish theirs. For a newcomer the oldest one
+120 KB, so these are 30 MB. More of them come from clients that do not finish theirs. For a newcomer the oldest one
 ends, of the client with most."""
 
 TLS_HANDSHAKE_S = 10.0

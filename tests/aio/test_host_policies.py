@@ -19,7 +19,7 @@ from rpcrdma.errors import HostAuthenticationFailed, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import VersionRefused
+from rpcrdma.transport import TransportConfig, VersionRefused, config
 from support.cases import each_case
 from support.host_certificates import Authority
 from support.host_pair import Hosts
@@ -105,6 +105,26 @@ async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, clie
             assert of_server.names == ("server.example", "2001:db8::1", "urn:host:server")
             assert of_client.names == ("client.example", "192.0.2.7")
             assert of_server.channel_binding == of_client.channel_binding
+
+
+@each_case("octets", [1024, 4096])
+@each_case("others", [0, 300])
+@without_network
+async def test_hosts_with_the_smallest_messages_authenticate_in_several(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, octets: int, others: int
+) -> None:
+    """Their flights are longer: by the key shares of ML-KEM in OpenSSL 3.5, or by the names of the certificates."""
+    monkeypatch.setattr(config, "OFFERED_OCTETS_MIN", octets)
+    small = TransportConfig(offered_send_octets=octets, offered_receive_octets=octets)
+    names = [f"name-{number}.example" for number in range(others)]
+    of_client, of_server = (hosts.authority.issue(name, *names) for name in ("client.example", "server.example"))
+    options = ConnectOptions(host_authentication=client_of(hosts, certificate=of_client), transport=small)
+    async with (
+        serving(server_of(hosts, certificate=of_server), transport=small) as (served, service),
+        connect(served.listening[0], v3.PROGRAM, options=options) as connection,
+    ):
+        await ask(connection)
+    assert [len(host.names) for host in service.seen if host is not None] == [others + 1]
 
 
 async def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(

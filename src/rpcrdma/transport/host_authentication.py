@@ -301,7 +301,7 @@ class HostAuthenticator:
     def _move(self, moved: HandshakeInput) -> None:
         self._state = TRANSITIONS[self._state, moved]
         if self._state in _ENDS:
-            # OpenSSL holds 45 KB for it.
+            # OpenSSL holds 40 to 60 KB for it.
             self._tls = None
 
 
