@@ -43,17 +43,17 @@ class Abilities:
     fresh_files: list[bytes] = field(default_factory=list)
     """Handles of new empty files that no program has opened since."""
     seen: FileState | None = None
-    """The state before the checks of the file that they read; None without a file."""
+    """The file that the checks read, in its state before them; None if no file is known."""
     file_changed: bool = False
-    """Whether that file was changed during the checks, so that verdicts on its data are void."""
+    """Whether the file in `seen` was changed or removed during the checks, so that verdicts on its data are void."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
         """Adds to `given` and `met` a server's protocol versions, and the abilities that its answers announce.
 
         `versions` has the outcomes of the trial conversations by protocol version, "1" or "2", as `spoken_versions`
         returns them. `met` gets the versions, "markers" if the server demands MPA markers, and the supported parts of
-        each version's round-trip extension, such as "2.requests"; `given` gets sizes, such as "2.send_octets", and the
-        credits granted at the start, "2.granted".
+        version 2's round-trip extension, such as "2.requests". `given` gets the credits granted at the start, at most
+        256, as "2.granted", and sizes, such as "2.send_octets"; the one of version 1, "1.send_octets", is always 4096.
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):

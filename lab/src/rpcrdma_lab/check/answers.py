@@ -110,7 +110,7 @@ def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
 
 
 def refused() -> list[Step]:
-    """Returns steps that expect RDMA_ERROR with ERR_CHUNK, after which the connection continues or ends."""
+    """Returns steps that expect RDMA_ERROR with ERR_CHUNK, then the reply to a NULL call or the connection's end."""
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
@@ -137,13 +137,16 @@ def terminates(
     """Returns patterns of the answers to a mistake: right is a Terminate with one of `codes`, 0xLTCC.
 
     L is the layer, T the error type and CC the error code. Further patterns match other codes and an end without a
-    Terminate; their "reading" or "breaks" says that the answer is noted only, or which rule it breaks.
+    Terminate: one with "reading" is noted only, one with "breaks" breaks that rule. General error codes (RFC 5040
+    section 4.8) and codes with layer and error type swapped are noted; any other code breaks RD-4.
 
     Args:
         codes: the codes for the mistake.
-        listed: whether RFC 5040 section 7.1 demands a Terminate for it, so that an end without one breaks the rule.
-        long: whether the message is longer than what the server reads, so that TCP may lose its Terminate.
-        awaited: whether the server may wait for the rest of the message instead.
+        listed: whether RFC 5040 section 7.1 demands a Terminate for it, so that an end without one breaks the rule;
+            otherwise such an end is noted.
+        long: whether the message is longer than what the server reads: TCP may then lose the Terminate, so that a
+            connection reset without one is noted, even with `listed`.
+        awaited: whether the server may wait for the rest of the message instead: 2 s without an answer are noted.
         other: patterns of further right answers.
     """
     named = {*codes, *_GENERAL}

@@ -67,7 +67,7 @@ def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) ->
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
-    """Returns the sections of statements with these identifiers, as "RFC 8166 4.5.2", in their order and each once.
+    """Returns the sections, as "RFC 8166 4.5.2", of statements by identifier: each once, in the statements' order.
 
     Raises:
         KeyError: an identifier is not in the ledger's extract, `STATEMENTS`.
@@ -113,10 +113,10 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps; gives the last one the key "aside" if it expects the reply to a NULL call at the end.
+    """Returns the steps; if the last one expects the reply to a final NULL call, a copy with "aside" replaces it.
 
-    Such a call only shows that the connection continues after the tested answer: with "aside", a description of the
-    call, its failure makes a check inconclusive (docs/send.md).
+    Such a call only shows that the connection continues after the tested answer: with the key "aside", a description of
+    the call, its failure makes a check inconclusive (docs/send.md). The given steps are not changed.
     """
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:

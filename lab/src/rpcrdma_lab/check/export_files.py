@@ -37,18 +37,19 @@ async def prepared_export(
     write: str | None = None,
     fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
-    """Finds a file in an NFS export, or creates files; yields `Abilities` with handles and contents for the checks.
+    """Finds a file in an NFS export or, with `write`, creates files instead; yields `Abilities` for the checks.
 
-    At exit the created files are removed over a new connection, since a check may end the existing ones. Without
-    `write`, an exit without an exception sets `file_changed` of the abilities if the file was changed or removed.
-    `notes` of the abilities say why no file was found, or which file could not be removed.
+    The abilities have the files' handles and contents; their `notes` say why no file was found, as after a failed call
+    or connection, or which created file could not be removed. Created files are removed at exit over a new connection,
+    since a check may end the existing ones. Without `write`, an exit without an exception sets `file_changed` of the
+    abilities if the file was changed or removed.
 
     Args:
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.
         options: the options of the connections.
-        mount_port: the port of MOUNT; None asks rpcbind.
-        write: the directory in which files are created; None creates none.
-        fresh_files: the number of additional empty files in `write`.
+        mount_port: the TCP port of MOUNT; None: the ports that `nfs_open` tries.
+        write: the directory in which files are created, a path as `NfsFilesystem` takes it; None creates none.
+        fresh_files: the number of additional empty files in `write`; without effect if that is None.
 
     Raises:
         OSError: the files in `write` cannot be created, or nothing is at the URL's path (`FileNotFoundError`).

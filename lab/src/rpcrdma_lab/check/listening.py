@@ -47,6 +47,7 @@ class TrialOptions:
     pause_s: float = 0.5
     """Seconds in which a client must not answer a message that it has to discard."""
     crc: bool = True
+    """Whether this end demands MPA CRCs; False: the client decides, and checks that need CRCs do not run."""
     behind: tuple[str, int] | None = None
     """Host and port of a server over TCP that answers the calls; None answers them without results."""
     risky: bool = False

@@ -52,7 +52,8 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 def _reached(results: Sequence[Result]) -> dict[str, str]:
     """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier.
 
-    Checks with the verdict NOT_SEEN do not count.
+    From the worst on: VIOLATES, HARMS, IGNORES, DIFFERS, INCONCLUSIVE, CONFORMS. Checks with the verdict NOT_SEEN do
+    not count.
     """
     found: dict[str, Verdict] = {}
     for result in results:

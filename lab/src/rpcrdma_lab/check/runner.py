@@ -121,8 +121,9 @@ async def _tried(
 ) -> Outcome:
     """Runs a conversation, a second time after silence or a missing Terminate; returns log and result of the last run.
 
-    A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation
-    by name, and each run takes one of `fresh_files`, handles of empty files, as the value "fresh".
+    A server may overlook a message, as siw does, and TCP may lose a Terminate. A second run for which the server cannot
+    be reached does not count. `given` has values for the conversation by name. Each run takes one of `fresh_files`, at
+    least two handles of empty files, as the value "fresh"; None: there is no such value.
 
     Raises:
         LocalProtocolError: the conversation is malformed, or refers to a message that has not arrived.
@@ -204,8 +205,8 @@ class Witness:
     async def turn(self) -> bool:
         """Waits for the reply to the outstanding call, and makes the next call.
 
-        If there is no connection, first connects and makes a call. Returns whether the right reply has arrived; if not,
-        the connection is closed.
+        If there is no connection, first connects and makes a call. Returns whether the right reply has arrived within
+        the target's `timeout_s`; if not, the connection is closed.
         """
         try:
             if self._live is None:
@@ -225,7 +226,7 @@ class Witness:
         return False
 
     async def keep_busy(self) -> None:
-        """Waits for a reply and makes the next call if there is a connection, so that no server ends it as idle."""
+        """Calls `turn` if there is a connection, so that no server ends it as idle; `turn` may close it."""
         if self._live is not None:
             await self.turn()
 

@@ -90,7 +90,8 @@ def result_of(check: Check, outcome: Outcome) -> Result:
     """Returns the verdict on a check, with cause and log, from the outcome of its conversation.
 
     The verdict is VIOLATES or IGNORES (of a recommendation) after a failure, DIFFERS if answers followed another
-    reading of the specifications (`READINGS`), and CONFORMS otherwise.
+    reading of the specifications (`READINGS`), and CONFORMS otherwise. The caller replaces it by INCONCLUSIVE or
+    NOT_SEEN if the failure is no mistake of the peer, as one with `unmet` or `aside`.
     """
     result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
     failure = outcome.failure

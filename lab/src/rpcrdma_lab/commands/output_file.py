@@ -17,8 +17,8 @@ def opened_before_work(path: Path) -> Iterator[BinaryIO]:
     """Opens a file to write the result of work inside the `with` block.
 
     If the block raises before it has written anything, a new file is removed. A file that cannot be opened raises
-    OSError before the work begins. An existing file keeps its content until `empty` removes it. A named pipe stays open
-    during the work, so that its reader waits for the result.
+    OSError before the work begins. An existing file keeps its content: the caller calls `empty` before it writes, since
+    octets are appended. A named pipe stays open during the work, so that its reader waits for the result.
     """
     is_new = not os.path.lexists(path)
     with path.open("ab") as file:

@@ -84,7 +84,8 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma roundtrips` with parsed arguments, and prints the table; returns the exit status.
 
-    The status is FAILED if --plot is given and no plot can be drawn, after the reason has been printed; else DONE.
+    The status is FAILED if --plot is given and no plot can be drawn: then the reason is printed before any measurement,
+    in place of the table. Otherwise the status is DONE.
 
     Raises:
         AddedExtensionFailed: --add-extension names no function that makes an extension.

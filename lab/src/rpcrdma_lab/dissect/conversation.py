@@ -75,15 +75,14 @@ class _Exposed:
 class Conversation:
     """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
-    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture, or octets of it are
-    missing.
+    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture, or that `lose` was called.
     """
 
     versions: dict[str, HeaderVersion]
     names: ProgramNames
     late: bool = False
     _lost: bool = False
-    """Whether octets are missing, so that credits are counted for the captured messages only."""
+    """Whether `lose` was called, so that credits are counted for the captured messages only."""
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
@@ -187,9 +186,10 @@ class Conversation:
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
         the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. Whatever it says, an
-        error or a report answers the call with its XID, and a grant of credits only gets a fact. Transport properties,
-        and other messages without an XID, give "". If `is_call` is None, a message that breaks a rule counts as a call,
-        since an error may refuse it, unless the other end has an unanswered call with its XID; other messages give "".
+        error or a report answers the call with its XID, a grant of credits only gets a fact, and the text is "" for
+        transport properties and other messages without an XID. If `is_call` is None, a message that breaks a rule, and
+        whose XID is in no unanswered call of the other end, counts as a call, which an error may refuse; the text is ""
+        for all others.
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")

@@ -70,7 +70,10 @@ def _body(part: str, body: Field | None) -> list[str]:
 
 
 def _listed(pieces: list[str]) -> list[str]:
-    """Returns lines with the texts `pieces`, joined by commas; a line ends within a text only if that is too long."""
+    """Returns lines of at most 72 columns with the texts `pieces`, joined by commas.
+
+    A line ends within a text only behind a hyphen, or if the text is longer than a line.
+    """
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
 

@@ -60,9 +60,9 @@ class Exchange:
 
     @property
     def outcome(self) -> str | None:
-        """The last error, result status or reply status, such as "SUCCESS"; otherwise "answered" or "no answer".
+        """The error, else result status, else reply status of the last message that has one, such as "SUCCESS".
 
-        None for messages outside of calls that report no error.
+        Without such a message, "answered" or "no answer" for a call, and None for messages outside of calls.
         """
         for message in reversed(self.messages):
             if error := message.facts.get("error"):
@@ -87,9 +87,10 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, an error is reported, the call has no answer or no success, or its status is not 0.
+        """Whether a rule is broken, an error is reported, or a call has no reply, or one without success.
 
-        Rules that a checker breaks deliberately do not count.
+        Success is accept_stat SUCCESS, and 0 as the status with which the results of most protocols begin. Rules that a
+        checker breaks deliberately do not count.
         """
         facts = [message.facts for message in self.messages]
         reported = any(
@@ -292,8 +293,8 @@ class Exchanges:
     def _oldest(self) -> Exchange:
         """Returns the open exchange that began first.
 
-        If parts of an unfinished RPC message are older than all open exchanges, returns a new exchange of the parts.
-        There must be at least one of both.
+        If the parts of an unfinished RPC message are older than all open exchanges, moves them to a new exchange, and
+        returns that. There must be an open exchange, or parts.
         """
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)

@@ -218,8 +218,8 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
     """Decodes the transport header at the start of `data` by the version number in the header (see `walk_header`).
 
     A header of an unknown version is decoded as version 1: an RDMA_ERROR whole, another header as far as its fixed
-    fields, with a fault. An error that refuses a version is decoded as version 1 in all versions. `versions` is a
-    result of `header_versions`.
+    fields, with a fault. An error that refuses a version is decoded as version 1 even if its version number is 2.
+    `versions` is a result of `header_versions`.
     """
     if len(data) == _VERSION_RANGE.size:
         _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)

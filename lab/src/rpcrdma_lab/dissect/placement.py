@@ -110,7 +110,8 @@ def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, l
     """Returns, by number of the transmission (from 0), the parts of items in the transmission, in order of offset.
 
     Transmissions without parts are left out. `structure` has the segments for bulk data of each transmission's receive
-    buffer.
+    buffer. Items that do not fit (see `check_places`) are permitted: octets beyond an item's segments are in no part,
+    and segments beyond the last transmission are in parts of further numbers.
     """
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
@@ -138,7 +139,8 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
         start: the offset in `data` at which the payload of the transmission ends.
 
     Returns:
-        The fields, with offsets in `data`, and their faults.
+        (The fields, with offsets in `data`; the faults: parts that overlap what is before them or exceed `data`, and
+        padding that is not zero). A part's field ends at the end of `data`; a part that begins there has no field.
     """
     fields: list[Field] = []
     faults: list[FieldFault] = []

@@ -50,7 +50,7 @@ class PsnOrder:
         Args:
             packet: the packet.
             numbers: the number of PSNs that the packet uses: an RDMA Read Request uses one for each packet of the
-                response. None: unknown.
+                response. None: unknown, so that the next packet follows with any PSN.
         """
         ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
         if ahead < 0:  # a packet that is sent again

@@ -106,9 +106,10 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Gives up missing packets at the end of the capture; yields messages about the gaps, and all that still wait.
+        """Gives up missing packets at the end of the capture; yields messages about gaps, and those of waiting packets.
 
-        `time_s` is the time of the last packet in seconds, for messages without a time of their own.
+        Packets that wait for their connection to be found form connections of one known direction. `time_s` is the time
+        of the last packet in seconds, for messages without a time of their own.
         """
         for direction in list(self._waiting):
             yield from self._begin_alone(direction, time_s)
@@ -181,12 +182,12 @@ class RoceConnections:
     def _follow(
         self, direction: _Direction, known: tuple[RoceTracked, int], time_s: float | None
     ) -> Iterator[RoceMessage]:
-        """Assigns the further packets of a direction to `known`, a connection and the end (0 or 1) that sends them.
+        """Assigns packets of a direction from now on to `known`, a connection and the end (0 or 1) that sends them.
 
-        A direction is (receiver's address, receiver's queue pair, sender's address). Forgets the direction's
-        earlier connection (packets that still wait form one) and, above `limits.CAPTURE_CONNECTIONS_MAX` connections,
-        the one whose last packet is the oldest. Yields the messages left of forgotten connections; `time_s` is the time
-        of messages that have none of their own.
+        A direction is (receiver's address, receiver's queue pair, sender's address). Forgets the direction's earlier
+        connection; waiting packets of the direction become a connection first, which is then forgotten. Above
+        `limits.CAPTURE_CONNECTIONS_MAX` connections, also forgets the one whose last packet is the oldest. Yields the
+        messages left of forgotten connections; `time_s` is the time of messages that have none of their own.
         """
         if direction in self._waiting:
             yield from self._begin_alone(direction, time_s)

@@ -95,7 +95,9 @@ class RoceHalf:
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
         """Adds a packet of an RDMA Read Response; yields the response if it is complete then, or a gap.
 
-        A gap of missing packets ends the response. Yields nothing if the RDMA Read Request was not captured.
+        A packet behind missing ones waits for them, as in `request`. The gap that replaces missing packets is yielded
+        in place of the response, whose other packets are dropped. Yields nothing if the RDMA Read Request was not
+        captured.
         """
         if _is_full(packet):
             self.mtu_octets = packet.octets
@@ -222,9 +224,9 @@ def _opcode(packet: RocePacket) -> int:
 
 
 def _is_full(packet: RocePacket) -> bool:
-    """Returns whether the packet's payload has the length of the MTU: it is not the last of its message.
+    """Returns whether a packet is not the last of its message, so that its payload must have the length of the MTU.
 
-    A payload of fewer than 256 octets, the smallest MTU, never is.
+    Returns False for a payload of fewer than 256 octets, the smallest MTU.
     """
     return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= _SMALLEST_MTU_OCTETS
 

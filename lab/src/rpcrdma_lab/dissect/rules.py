@@ -23,8 +23,8 @@ _RESPONSE, _MORE = 1, 2
 def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
     """Adds a fault to `header.faults` for each rule on several fields (table `RULES`) that a message breaks.
 
-    In version 2, `check_transmission` adds those of the round-trip extension. Does nothing if `header.faults` has
-    entries already.
+    In version 2, also adds those of the round-trip extension by `check_transmission`. Does nothing if `header.faults`
+    has entries already.
 
     Args:
         header: the decoded header.

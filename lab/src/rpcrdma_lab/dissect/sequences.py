@@ -59,8 +59,9 @@ class Sequences:
 
         A message that neither continues nor is continued is a complete sequence. Error messages, messages that only
         grant credits, and messages with faults in the header belong to no sequence: `Piece()` is returned. But a faulty
-        message with the XID of the sequence and without MORE drops the sequence. Any other message with another XID or
-        header type than the sequence drops it, too, which is a fault of the result.
+        message with the XID of the sequence and without MORE drops the sequence, without a further fault. Any other
+        message with another XID or header type than the sequence drops it, too, which is a fault of the result, and
+        begins a sequence or is a complete one.
 
         Args:
             end: the sender, 0 or 1.

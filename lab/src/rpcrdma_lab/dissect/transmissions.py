@@ -326,7 +326,7 @@ def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece:
 def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, within: Field | None = None) -> None:
     """Adds a fault to `piece`, and its reason to the first field `name` in `within` (None: in the whole header).
 
-    `section` states the broken rule.
+    Without such a field the fault's offset is 0. `section` states the broken rule.
     """
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:

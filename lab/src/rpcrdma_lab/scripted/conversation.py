@@ -129,7 +129,7 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns a copy of `failure` for step `number`, with its "aside", and its "breaks" as `statement` if empty."""
+        """Copies `failure` with step `number`, "aside" of `step` and, in an empty `statement`, "breaks" of `step`."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 

@@ -51,7 +51,7 @@ class RawPeer:
 
     While `next` waits, RDMA Reads and Writes of the other end access the memory in `regions` (by handle). An access
     that no region permits is answered with a Terminate (RFC 5040 section 7), and is an event "refused" of `next`. The
-    methods implement `ScriptedPeer`.
+    methods implement `ScriptedPeer`; those that send ignore errors of the connection.
 
     Args:
         reader: reads from the connection.
@@ -194,7 +194,7 @@ class RawPeer:
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Writes `data` by RDMA Write to the other end's memory with this handle, from the address `offset` on."""
+        """Writes `data` by RDMA Write to address `offset` in memory `handle` of the other end; ignores OSError."""
         ddp = {"opcode": "write", "handle": handle, "offset": offset, "segment_octets": _SEGMENT_OCTETS}
         await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
 
@@ -230,7 +230,8 @@ class RawPeer:
     async def next(self) -> Heard:
         """Waits without a time limit for the next event, serves RDMA accesses meanwhile, and returns the event.
 
-        A fault of the other end is an event "broken". Once the connection has ended, each call returns an event "end".
+        A fault of the other end is an event "broken", after which the next call reads the following frame. Once the
+        connection has ended, each call returns an event "end".
         """
         while True:
             try:

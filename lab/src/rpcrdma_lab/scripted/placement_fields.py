@@ -143,8 +143,8 @@ def buffer_segments(structure: bytes) -> dict[str, int]:
 
     Returns a mapping: "receive_octets" is the total length of all segments in octets. If there are segments for bulk
     data, "segments" is their number, "segment_at" the offset in octets of the first one in the buffer, and
-    "segment_octets" the length of the first one. Returns {} if `structure` has a wrong length. Segments after the first
-    1024 are ignored.
+    "segment_octets" the length of the first one. Segments after the first 1024 count in none of these values. Returns
+    {} if `structure` has a wrong length.
     """
     if len(structure) < _STRUCTURE_HEAD.size or (len(structure) - _STRUCTURE_HEAD.size) % _GROUP.size:
         return {}

@@ -44,8 +44,8 @@ class Curves:
     def crossings(self) -> list[Crossing]:
         """Returns the points at which curves of two variants cross, for all pairs, in ascending order of `at`.
 
-        Curves are straight between their points. Points at which two latencies differ by up to 1 % count as equal, and
-        are passed over.
+        Curves are straight between their points. Points of `at` at which two latencies differ by up to 1 % are left
+        out; a crossing there is interpolated between the points before and after them.
         """
         found = []
         for first, second in itertools.combinations(self.latencies_s, 2):

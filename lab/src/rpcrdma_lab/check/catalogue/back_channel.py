@@ -82,7 +82,7 @@ def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
 
 
 def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, Any]:
-    """Returns the pattern of a successful COMPOUND reply, of which later steps name parts: {"given": "`name`.PART"}.
+    """Returns the pattern of a successful COMPOUND reply; in later steps {"given": "`name`.PART"} is a part of it.
 
     `plus` is added to the XID of the check's first call. `parts` divide the results after status, tag and count of
     operations, as [PART, KIND] each; KIND is the length in octets, "opaque" or "words" (see `parts_of`). `wanted` has,

@@ -35,7 +35,7 @@ _GRANTED = {"heard": "header.credit", "most": _CALLS_MAX}
 
 
 def _denied(status: int) -> dict[str, Any]:
-    """Returns the pattern of an RPC reply with the reply_stat `status`, which is 1 for MSG_DENIED."""
+    """Returns the pattern of an RPC reply whose reply_stat is `status`: 1 is MSG_DENIED, with any reject_stat."""
     return {"message": {"header": reply_header(), "rpc": {"xid": {"given": "xid"}, "status": status}}}
 
 

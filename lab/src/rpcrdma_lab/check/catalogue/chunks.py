@@ -100,10 +100,11 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """Returns a check of a READ whose data has to be inline; the reply has to return the call's Write list as it is.
+    """Returns a check of a READ whose data has to be inline; the reply has to return the call's Write list unchanged.
 
-    `header` has fields of the call's transport header. `name` is the check's identifier and `title` its expected
-    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+    `header` has fields of the call's transport header, whose Write chunks have no segments. `name` is the check's
+    identifier and `title` its expected behaviour as text; `statements` are identifiers of the tested statements,
+    separated by spaces.
     """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.

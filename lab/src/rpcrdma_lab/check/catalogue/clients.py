@@ -37,8 +37,8 @@ def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) ->
     """Returns a step that waits until the client has `number` calls outstanding at once, which stay unanswered.
 
     Each call must match one of the patterns `calls`. If fewer calls arrive, the step answers them after a pause, with
-    the fields `header` in the replies' headers, so that the client continues. Later steps name the outstanding calls
-    "call.0", "call.1" and so on. A client that never makes `number` calls at once is not judged.
+    the fields `header` in the replies' headers, so that the client continues. The step names the outstanding calls
+    "call.0", "call.1" and so on, for later steps. A client that never makes `number` calls at once is not judged.
     """
     return {"serve": {"each": calls, "together": number, "header": header}}
 
@@ -81,8 +81,9 @@ def _until(
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
     """Returns the pattern of a well-formed inline call (RDMA_MSG) of one of these RPC procedures; none stands for any.
 
-    `other_list` has patterns of chunk lists (`reads`, `writes`, `reply`) that have no data of these procedures, as
-    `reads=[]` for a call without a Read list. Lists that are not in it may have any content.
+    `other_list` has the patterns of chunk lists by name (`reads`, `writes`, `reply`), as `reads=[]` for a call without
+    a Read list: the caller names the lists that must not have data of these procedures. Other lists may have any
+    content, or be empty.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}

@@ -84,10 +84,10 @@ class _Client(ABC):
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect an answer to each of `times` reverse calls, and a further call of the client.
+        """Returns steps that expect the answers to `times` reverse calls sent before, and a further call of the client.
 
-        Each answer must match one of the patterns `answers`. The client's first call is answered after them. In version
-        1 the steps also permit silence, or the end of the connection, in place of an answer.
+        Each answer must match one of the patterns `answers`. After all answers the steps answer the client's first
+        call. In version 1 they also permit silence, or the end of the connection, in place of an answer.
         """
 
     @abstractmethod
@@ -125,7 +125,7 @@ class _Client(ABC):
 class _First(_Client):
     """Makes the checks of reverse calls to clients of version 1.
 
-    Such a client makes one call before its first reply, so that a second call shows that the first one ended.
+    Until the server's first reply such a client makes one call only: its second call shows that it took this reply.
     """
 
     def __init__(self) -> None:

@@ -153,8 +153,8 @@ class _Checks:
     def directed(self, *, extra: int = 0) -> Step:
         """Returns a step that answers calls until a Transmit Request with a READ, which stays unanswered.
 
-        The request permits the READ's data in segments of the client's receive buffers, from a length of at most 2048
-        octets on, and announces at least `extra` further receives for the response.
+        The request permits the READ's data in segments of the client's receive buffers, if the data has a least length
+        that the request states: at most 2048 octets. It announces at least `extra` further receives for the response.
         """
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
@@ -168,8 +168,8 @@ class _Checks:
         """Returns a step that answers a READ by a Transmit Response, whose data is in a segment of a receive buffer.
 
         Each of `items` states the place of data, as `placed` returns it: "position" and "length" in octets, "type" (of
-        `round_trip_codes`), and "offset" in the segments with the "numbers". `message` replaces usual fields of the
-        message; its "header" replaces fields of the header.
+        `round_trip_codes`), and "offset" in the segments with the "numbers". Without `items` the response states no
+        place. `message` replaces usual fields of the message; its "header" replaces fields of the header.
         """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})

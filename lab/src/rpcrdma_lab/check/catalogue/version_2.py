@@ -202,10 +202,10 @@ def _grant(**credits_: int) -> Step:
 
 
 def _exhausted() -> Check:
-    """Returns a check that a server without credits sends the rest of a reply in several messages after a grant.
+    """Returns a check that a server without credits waits for a grant before it sends the rest of a long reply.
 
-    The check expects one or two messages, and one more after the grant, since the draft does not say whether a server
-    has a credit at the start.
+    The check expects one or two messages of the reply before the grant, since the draft does not say whether a server
+    has a credit at the start, and one more after it.
     """
     piece = _piece({"max": _SMALL_OCTETS})
     steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
@@ -282,7 +282,7 @@ def _sizes() -> Sequence[Check]:
 
 
 def _inline(count: int) -> Check:
-    """Returns a check with a READ of `count` octets without chunks."""
+    """Returns a check that a READ without chunks gets a reply of one message, with `count` octets inline and padded."""
     return V2.check(f"read.{count}-inline", f"READ without chunks has its {count} octets inline, padded with zeros",
                        "V2-46", _read(count), hear(V2.done(results={"opaque": content(count)})),
                        *V2.afterwards(), needs="nfs file")  # fmt: skip

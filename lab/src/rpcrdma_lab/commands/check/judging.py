@@ -157,7 +157,11 @@ async def _run(
     `versions` has the protocol versions that the server speaks, each with the outcome of its trial. Before the checks,
     adds to `abilities.met` the needs of checks that are met: the server's versions and their abilities, "risky" with
     --risky, and "recall" if the server recalls a delegation on its holder's connection, as a trial with one of
-    `abilities.fresh_files` shows.
+    `abilities.fresh_files` shows. A check for which the server cannot be reached has a result, and raises nothing.
+
+    Raises:
+        OSError: the server cannot be reached for the trial with a fresh file.
+        LocalProtocolError: the conversation of a check is malformed.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files

@@ -92,11 +92,14 @@ class Relay:
     async def _forward(
         self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
     ) -> None:
-        """Puts the octets that one end sends into `line`, as rules decide for each message, until the end or a cut.
+        """Puts the octets that one end sends into `line`, as rules decide for each message; returns at the end or cut.
 
         `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
-        After a silent cut further octets of the sender are read and dropped; when the sender ends its direction, the
-        connection is cut.
+        `deliver` of the line cuts the connection. After a silent cut further octets of the sender are read and dropped;
+        when the sender ends its direction, a cut that is not silent is put into `line`.
+
+        Raises:
+            OSError: the sender's connection fails.
         """
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):

@@ -63,12 +63,12 @@ class ProxyRule:
 
 
 def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[str]]:
-    """Returns (the rules in a TOML text, descriptions "fault[NUMBER] (KIND)" of those that a proxy cannot apply).
+    """Returns (the rules in a TOML text that a proxy can apply, descriptions "fault[NUMBER] (KIND)" of the others).
 
     `file` is the text's name for errors; `seed` determines the values that are drawn from ranges in the rules.
 
     Raises:
-        ScenarioError: the text is malformed, or has no rules.
+        ScenarioError: the text is malformed, or has no rules of either sort.
     """
     listed = read_table(text, file).take("fault", [])
     choose = random.Random(seed)  # noqa: S311 - a seed draws the same values again

@@ -43,7 +43,7 @@ class CallMade:
     ended_s: float | None = None
     error: Exception | None = None
     entry: int | None = None
-    """The journal entry that the reply names; None for other calls, and before a reply."""
+    """The journal entry in the reply to a transfer, statement or extract, the count in a notice's reply, or None."""
 
 
 class HandlerRun(NamedTuple):
@@ -94,7 +94,10 @@ class History:
     notices: list[CallMade] = field(default_factory=list)
     """Calls from servers to clients."""
     notice_runs: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    """For each client, server and number of a notice, the count of notices at the client at each run."""
+    """Runs of handlers by client, server and number of a call in `notices`.
+
+    Each run is the count of such runs at this client for calls of this server so far, itself included.
+    """
     disturbances: list[Disturbance] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     """Violations that watchers found while the world ran."""

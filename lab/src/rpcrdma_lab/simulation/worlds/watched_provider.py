@@ -77,7 +77,8 @@ class Watcher(Protocol):
 class WatchedProvider:
     """An RDMA provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
 
-    `ends` has the ends of connections by (own address, other end's address). All nodes of a world share and extend it.
+    While `withholds_grants` is set, Sends of the node grant no further credits. `ends` has the ends of connections by
+    (own address, other end's address). All nodes of a world share and extend it.
     """
 
     def __init__(
