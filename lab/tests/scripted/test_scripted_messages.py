@@ -15,6 +15,7 @@ from rpcrdma_lab.scripted.layouts import LAYOUTS
 from rpcrdma_lab.scripted.matching import difference
 from rpcrdma_lab.scripted.messages import make_message, message_words, read_message, read_rpc
 from rpcrdma_lab.scripted.parts import parts_of
+from rpcrdma_lab.scripted.placement_fields import buffer_segments
 from rpcrdma_lab.scripted.values import Names, number, octets
 from support.cases import each_case
 
@@ -98,7 +99,7 @@ def test_long_sends_have_several_segments_and_one_number() -> None:
         ({"put": {"12": {"words": [9]}}}, 12),
     ],
 )
-def test_a_mistake_changes_the_lengthof_its_field(mistake: dict[str, Any], where: int) -> None:
+def test_a_mistake_changes_the_octets_of_its_field(mistake: dict[str, Any], where: int) -> None:
     right = dict(mistake)
     right.pop("put", None)
     header = dict(right.get("header", {}))
@@ -131,7 +132,7 @@ def test_what_was_made_is_read_again_and_cut_messages_say_where(version: str) ->
 
 
 @given(st.sampled_from(sorted(LAYOUTS)), st.binary(max_size=200))
-def test_no_lengthof_a_peer_raise(version: str, data: bytes) -> None:
+def test_no_octets_of_a_peer_raise(version: str, data: bytes) -> None:
     assert message_words(version, read_message(version, data))
     read_segment(data)
 
@@ -240,3 +241,15 @@ def test_the_largest_send_that_properties_tell_is_read() -> None:
         return read_message("2", make_message("2", message, Names({"xid": 7})))["send_octets"]
 
     assert (told([1, {"words": [64]}]), told([2, {"words": [64]}]), told([1, ""])) == (64, 4096, 4096)
+
+
+def test_all_segments_of_a_receive_buffer_count_in_its_octets_and_so_many_are_described() -> None:
+    # A head of 1,024 octets, then 2,000 segments for bulk data, which flag 1 marks.
+    groups = [(1, 1024, 0, 0), (2000, 4096, 0, 1)]
+    structure = bytes(8) + b"".join(number.to_bytes(4) for group in groups for number in group)
+    assert buffer_segments(structure) == {
+        "receive_octets": 1024 + 2000 * 4096,
+        "segment_at": 1024,
+        "segment_octets": 4096,
+        "segments": 1023,
+    }

@@ -72,7 +72,7 @@ def _body(part: str, body: Field | None) -> list[str]:
 def _listed(pieces: list[str]) -> list[str]:
     """Returns lines of at most 72 columns with the texts `pieces`, joined by commas.
 
-    A line ends within a text only behind a hyphen, or if the text is longer than a line.
+    A line ends within a text only if the text is longer than a line.
     """
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
@@ -80,7 +80,9 @@ def _listed(pieces: list[str]) -> list[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     # Long items such as names are divided: no line is wider.
-    return textwrap.wrap(text, TEXT_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return textwrap.wrap(
+        text, TEXT_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+    )
 
 
 def _ascii(text: str) -> str:

@@ -143,18 +143,19 @@ def buffer_segments(structure: bytes) -> dict[str, int]:
 
     Returns a mapping: "receive_octets" is the total length of all segments in octets. If there are segments for bulk
     data, "segments" is their number, "segment_at" the offset in octets of the first one in the buffer, and
-    "segment_octets" the length of the first one. Segments after the first 1024 count in none of these values. Returns
+    "segment_octets" the length of the first one; all three leave out segments after the first 1024. Returns
     {} if `structure` has a wrong length.
     """
     if len(structure) < _STRUCTURE_HEAD.size or (len(structure) - _STRUCTURE_HEAD.size) % _GROUP.size:
         return {}
     found: list[tuple[int, int, int]] = []
     start = 0
-    for count, length, _, flags in _GROUP.iter_unpack(structure[_STRUCTURE_HEAD.size :]):
+    groups = list(_GROUP.iter_unpack(structure[_STRUCTURE_HEAD.size :]))
+    for count, length, _, flags in groups:
         for _ in range(min(count, _SEGMENTS_MAX - len(found))):
             found.append((start, length, flags))
             start += length
-    told = {"receive_octets": start}
+    told = {"receive_octets": sum(count * length for count, length, _, _ in groups)}
     placeable = [(start, length) for start, length, flags in found if flags & _PLACEABLE]
     if placeable:
         told |= {"segment_at": placeable[0][0], "segment_octets": placeable[0][1], "segments": len(placeable)}
