@@ -245,3 +245,32 @@ async def test_a_call_in_fragments_is_counted_while_the_next_one_is_awaited() ->
             await send(sock, (LAST_FRAGMENT | len(rest)).to_bytes(4, "big") + rest)
             assert (await exactly(sock, 32))[-4:] == (MIB - 1000).to_bytes(4, "big")
             await until(lambda: held(rig) == [0])
+
+
+@without_network
+async def test_a_client_dawdles_within_one_call_alone_and_only_while_the_server_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_UNANSWERED_CALL_OCTETS_MAX", 3 * MIB)
+
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            await send(sock, BULK[:50_000])
+            await until(lambda: any(held(rig)))
+            (connection,) = rig.server.connections
+            taken = connection.calls_taken
+            for number in range(4):
+                await time_passes(tcp_calls_taken.RPC_STALLED_S - 2)
+                # What one call lacks and the head of the next one are read at once.
+                await send(sock, BULK[50_000:] + BULK[:50_000])
+                while rig.service.waiting <= number:
+                    await time_passes(0)
+                assert taken.memory.expected
+                assert not taken.dawdles
+            await until(lambda: connection._stream.paused)
+            await time_passes(tcp_calls_taken.RPC_STALLED_S + 1)
+            rig.service.gate.set()
+            await until(lambda: not connection._stream.paused)
+            assert not taken.dawdles
+            await time_passes(tcp_calls_taken.RPC_STALLED_S + 1)
+            assert taken.dawdles

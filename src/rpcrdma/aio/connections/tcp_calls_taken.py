@@ -60,7 +60,7 @@ class TcpCallsTaken:
     """
 
     __slots__ = (
-        "_active", "_answering", "_expected_at", "_held", "_held_octets", "_name", "_on_answered", "_pending",
+        "_active", "_answering", "_held", "_held_octets", "_name", "_on_answered", "_pending",
         "_record_octets_max", "_time", "client", "draining", "dropped", "host", "memory", "octets_taken",
         "outstanding", "results", "running", "sent_at", "stream", "taken",
     )  # fmt: skip
@@ -86,14 +86,13 @@ class TcpCallsTaken:
         self.host = client.origin.host
         self._name = client.name
         self.results = results
-        self.memory = CallMemory(arguments, self._on_room)
+        self.memory = CallMemory(arguments, self.go_on)
         self._pending = pending
         self._active = active
         self._record_octets_max = record_octets_max
         self._on_answered = on_answered
         self._held: deque[Buffer] = deque()
         self._held_octets = 0
-        self._expected_at = 0.0
         self.sent_at = self._time()
         """The loop time in seconds at which a message of this side last left."""
         self.draining = False
@@ -118,14 +117,14 @@ class TcpCallsTaken:
     def dawdles(self) -> bool:
         """Whether the client has taken more than RPC_STALLED_S seconds to send the call that is being received.
 
-        The time runs from the moment since which `on_expected` has announced octets without a break, and anew when a
-        shortage of memory ends. While this side does not read, the value is False, unless it lacks memory for the call
-        and the socket has no unread octets: then the client has sent nothing more, and the time counts.
+        The time runs from the beginning of the call, and anew when this side reads again after a pause. While this side
+        does not read, the value is False, unless it lacks memory for the call and the socket has no unread octets: then
+        the client has sent nothing more, and the time counts.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
             return False
-        return self._time() - self._expected_at > RPC_STALLED_S
+        return self._time() - stream.awaited_at > RPC_STALLED_S
 
     def on_call(self, message: Buffer) -> None:
         """Answers the call in a received record, if the bounds permit it.
@@ -164,8 +163,6 @@ class TcpCallsTaken:
 
     def on_expected(self, octets: int) -> None:
         """Counts the announced octets of the call being received, 0 if none; a server over its bounds stops reading."""
-        if not self.memory.expected:
-            self._expected_at = self._time()
         self.memory.expect(octets)
         self._pause_if_full()
 
@@ -227,11 +224,6 @@ class TcpCallsTaken:
             self._take(message)
         if not self._full():
             self.stream.resume()
-
-    def _on_room(self) -> None:
-        """Begins the calls held back (`go_on`) and reads on; called when memory for the next announced call is free."""
-        self._expected_at = self._time()
-        self.go_on()
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
         """Implements `CallSource.reply`: sends `reply` on the stream, or queues it there.

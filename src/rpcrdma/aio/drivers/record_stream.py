@@ -81,6 +81,8 @@ class RecordStream:
         self._on_sent = on_sent
         self._on_expected = on_expected
         self._expected = 0
+        self.awaited_at = 0.0
+        """Since when the rest of the message that is being received has been awaited and read, in the loop's time."""
         self.timer = DeadlineTimer(self._loop)
         """The only timer of the connection."""
         self._dead = Alarm(self._on_hang_up)
@@ -162,6 +164,7 @@ class RecordStream:
         """Ends a `pause`: delivers the messages that have arrived and reads again; no effect without one."""
         if self._paused and not self.closed:
             self._paused = False
+            self.awaited_at = self._loop.time()
             self._loop.add_reader(self._fd, self._on_readable)
             if not self._busy:
                 self._process()
@@ -273,6 +276,8 @@ class RecordStream:
                 return
         # Before messages are delivered: one that is whole is no longer expected.
         if self._on_expected is not None and receiver.expected_octets != self._expected:
+            if not self._expected:
+                self.awaited_at = self._loop.time()
             self._expected = receiver.expected_octets
             self._on_expected(self._expected)
         self._process()
@@ -297,6 +302,9 @@ class RecordStream:
                     if record is None:
                         break
                     idle = False
+                    if self._expected:
+                        # The message that is being received has begun after this one.
+                        self.awaited_at = self._loop.time()
                     self._on_record(record)
                     if self._clock() > until_s:
                         self._goes_on = True
