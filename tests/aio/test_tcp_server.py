@@ -96,6 +96,28 @@ async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_t
     received.assert_called_once()
 
 
+@each_case("faulty", ["on_record", "on_expected", "on_too_long", "memory"])
+@without_network
+async def test_a_fault_of_this_side_while_it_receives_ends_the_stream_and_is_logged(
+    faulty: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    escaped = Mock()
+    asyncio.get_running_loop().set_exception_handler(escaped)
+    near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
+    lost = Mock()
+    parts: dict[str, Any] = {each: Mock() for each in ("on_record", "on_expected", "on_too_long")}
+    parts["memory"] = ResultMemory()
+    parts[faulty] = Mock(side_effect=MemoryError, take=Mock(side_effect=MemoryError))
+    RecordStream(near, peer="peer", record_octets_max=MIB, setting="", on_lost=lost, **parts)
+    octets = {"on_record": b"\x80\0\0\4" + bytes(4), "on_too_long": b"\x80\x20\0\0" + bytes(8)}
+    far.send(octets.get(faulty, b"\x80\1\0\0" + bytes(8)))
+    await until(lambda: lost.called or escaped.called)
+    assert "an internal error" in str(lost.call_args)
+    assert "a fault in the connection with peer" in caplog.text
+    escaped.assert_not_called()
+    far.close()
+
+
 @without_network
 async def test_nothing_more_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 4)

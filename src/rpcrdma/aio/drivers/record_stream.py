@@ -37,8 +37,8 @@ _HUNG_UP_AGAIN_S = 0.05
 class RecordStream:
     """A connected stream socket that carries RPC records (RFC 5531 section 11): queued to send, and being received.
 
-    All of the functions given may call any method. An exception of `on_record` or `on_sent`, or of this class when it
-    sends or delivers messages, ends the stream and is logged; it is not raised. The other functions must not raise.
+    All of the functions given may call any method. An exception of one of them, or of this class when it receives,
+    delivers or sends messages, ends the stream and is logged; it is not raised. `on_lost` must not raise.
 
     Args:
         sock: the socket, which the stream makes non-blocking and closes.
@@ -270,6 +270,9 @@ class RecordStream:
             self._process()
             self._lose(f"the peer broke the record protocol: {error}", protocol_error=True)
             return
+        except Exception as error:  # noqa: BLE001 - logged
+            self._fault(error)
+            return
         if receiver.too_long:
             self._report_too_long()
             if self.closed:
@@ -279,13 +282,19 @@ class RecordStream:
             if not self._expected:
                 self.awaited_at = self._loop.time()
             self._expected = receiver.expected_octets
-            self._on_expected(self._expected)
+            try:
+                self._on_expected(self._expected)
+            except Exception as error:  # noqa: BLE001 - logged
+                self._fault(error)
         self._process()
 
     def _report_too_long(self) -> None:
         too_long = self._receiver.too_long
-        while too_long and not self.closed:
-            self._on_too_long(too_long.popleft())
+        try:
+            while too_long and not self.closed:
+                self._on_too_long(too_long.popleft())
+        except Exception as error:  # noqa: BLE001 - logged
+            self._fault(error)
 
     def _process(self) -> None:
         """Delivers received messages and sends queued messages, as far as both are possible now.
