@@ -119,6 +119,23 @@ async def test_a_fault_of_this_side_while_it_receives_ends_the_stream_and_is_log
 
 
 @without_network
+async def test_a_message_that_is_withdrawn_before_it_is_sent_blocks_nothing() -> None:
+    near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
+    parts: dict[str, Any] = {each: Mock() for each in ("on_record", "on_too_long", "on_lost")}
+    stream = RecordStream(near, peer="peer", record_octets_max=MIB, setting="", memory=ResultMemory(), **parts)
+    last = 0
+    while not stream.unsent_octets:
+        last += 1
+        stream.send(Payload(bytes(1000)), last)
+    assert stream.blocked_at is not None
+    stream.withdraw(last)
+    assert stream.unsent_octets == 0
+    assert stream.blocked_at is None
+    stream.close()
+    far.close()
+
+
+@without_network
 async def test_nothing_more_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 4)
 

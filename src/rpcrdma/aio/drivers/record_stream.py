@@ -153,6 +153,8 @@ class RecordStream:
         the message is not sent, and `on_sent` is not called.
         """
         self._sender.withdraw(ticket)
+        if not self.unsent_octets:
+            self.blocked_at = None
 
     def pause(self) -> None:
         """Delivers no more messages and reads nothing from the socket until `resume` or `finish`."""
