@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.aio.drivers import page_server
 from rpcrdma.aio.drivers.page_server import Answer, PageServer, Request, parse_request
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from support.cases import each_case
 
 DEADLINE_S = 60
@@ -172,6 +172,19 @@ def test_a_server_that_gets_no_event_loop_or_address_says_so(monkeypatch: pytest
     monkeypatch.setattr("asyncio.events.new_event_loop", refused)
     with pytest.raises(OSError, match="Too many open files"):
         PageServer({}).start("127.0.0.1", 0)
+
+
+@pytest.mark.thorough
+def test_a_server_is_started_again_only_after_its_end() -> None:
+    server = PageServer({"/page": page})
+    threads = threading.active_count()
+    for _ in range(2):
+        address = server.start("127.0.0.1", 0)
+        with pytest.raises(LocalProtocolError, match="runs already"):
+            server.start("127.0.0.1", 0)
+        assert ask(address, "GET", "/page")[0] == 200
+        server.close()
+    assert threading.active_count() == threads
 
 
 @pytest.mark.thorough

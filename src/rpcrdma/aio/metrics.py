@@ -173,7 +173,7 @@ class MetricsEndpoint(ABC, Generic[T]):
     def start(self, host: str, port: int) -> None:
         """Starts an HTTP server in a thread of its own and sets the attribute `url` to the URL of its page /metrics.
 
-        Blocks until the server listens. The server must not run yet; after `stop_listening` it may be started again.
+        Blocks until the server listens. After `stop_listening` it may be started again.
 
         Args:
             host: the host name or address to listen at.
@@ -181,6 +181,7 @@ class MetricsEndpoint(ABC, Generic[T]):
 
         Raises:
             ConnectFailed: prometheus-client is not installed, or the server cannot listen at the address.
+            LocalProtocolError: the server runs.
         """
         try:
             import prometheus_client  # noqa: F401, PLC0415

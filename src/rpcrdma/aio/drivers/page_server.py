@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import METRICS_ANSWER_S, METRICS_CONNECTIONS_MAX, METRICS_REQUEST_OCTETS_MAX, METRICS_REQUEST_S
 
 __all__ = ["Answer", "Page", "PageServer", "Request", "parse_request"]
@@ -100,7 +100,10 @@ class PageServer:
 
         Raises:
             OSError: the address cannot be listened on, or the thread has no descriptor for its event loop.
+            LocalProtocolError: the server runs.
         """
+        if self._thread is not None:
+            raise LocalProtocolError("the HTTP server runs already: stop it before it is started again")
         listening: concurrent.futures.Future[tuple[str, int]] = concurrent.futures.Future()
 
         def serve() -> None:
