@@ -101,6 +101,11 @@ async def test_calls_of_a_host_beyond_its_bound_wait_on_either_transport_and_all
         await until(lambda: slow.running == 3)
         with pytest.raises(ValueError, match="every call would wait for ever"):
             server.set_limits(**limits, rdma_idle_s=None, tcp_idle_s=None, calls_per_host=0)
+        for refused in ("rdma_idle_s", "tcp_idle_s"):
+            idle = {"rdma_idle_s": 60, "tcp_idle_s": 60, refused: -1}
+            with pytest.raises(ValueError, match="idle_s is -1"):
+                server.set_limits(**limits, **idle, calls_per_host=3)
+            assert (server._rdma._config.idle_s, server._tcp.config.idle_s) == (None, None)
         calls.append(asyncio.ensure_future(clients[0].call(v3.READLINK, readlink)))
         slow.gate.set()
         assert {reply.status for reply in await asyncio.gather(*calls)} == {v3.nfsstat3.NFS3ERR_NOTSUPP}

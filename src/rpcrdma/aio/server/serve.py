@@ -126,8 +126,7 @@ class Server:
         flavors = frozenset(options.flavors())
         # Without contexts no call has another flavor than these two.
         security = None if acceptor is None and flavors >= {SecurityFlavor.SYS, SecurityFlavor.NONE} else flavors
-        # Two pools: a call holds its arguments while it waits for a result buffer, so calls that wait for one shared
-        # pool could block each other.
+        # Two pools: in one, calls that hold their arguments while they wait for a result buffer could block each other.
         most = options.memory_octets_max
         self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
         self._over_rdma = over_rdma = Dispatcher(
@@ -330,7 +329,7 @@ class Server:
     ) -> None:
         """Sets limits of a running server; what is beyond a new limit stays until it ends by itself.
 
-        Raises ValueError or TypeError for a number that the options refuse; RDMA limits may have been set by then.
+        Raises ValueError or TypeError for a number that the options refuse; then no limit has changed.
 
         Args:
             connections_max: the most RDMA connections, and the most TCP connections.
@@ -340,7 +339,8 @@ class Server:
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
             calls_per_host: as `ServeOptions.calls_per_host`, not 0; None: no bound, clients take turns.
         """
-        options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
+        tcp = replace(self._options.tcp, idle_s=tcp_idle_s)
+        options = replace(self._options, tcp=tcp, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
         self._runner.bound_hosts(calls_per_host)
