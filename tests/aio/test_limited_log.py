@@ -22,7 +22,7 @@ class Rig:
         self.timers.append((self.now_s + delay_s, callback))
 
     def pass_time(self, until_s: float) -> None:
-        while due := sorted(timer for timer in self.timers if timer[0] <= until_s):
+        while due := sorted((timer for timer in self.timers if timer[0] <= until_s), key=lambda timer: timer[0]):
             self.timers.remove(due[0])
             self.now_s = due[0][0]
             due[0][1]()
@@ -52,6 +52,20 @@ def test_each_kind_is_logged_once_an_interval_with_a_count(caplog: pytest.LogCap
         "event 9",
     ]
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
+    assert not rig.timers
+
+
+def test_a_count_is_logged_at_the_end_of_its_own_minute_whatever_else_waits(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.log.log(logging.WARNING, "old", "old")
+    rig.pass_time(50.0)
+    for _ in range(2):
+        rig.log.log(logging.WARNING, "new", "new")
+    rig.log.log(logging.WARNING, "old", "old")
+    rig.pass_time(60.0)
+    assert [record.getMessage() for record in caplog.records] == ["old", "new", "old (the last of 1 more like it)"]
+    rig.pass_time(110.0)
+    assert caplog.records[-1].getMessage() == "new (the last of 1 more like it)"
     assert not rig.timers
 
 

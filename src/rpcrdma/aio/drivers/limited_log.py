@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,7 +52,7 @@ class LimitedLog:
         later: calls a function after a delay in seconds; by default by the running event loop.
     """
 
-    __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
+    __slots__ = ("_clock", "_kinds", "_later", "_logger", "_look_at_s")
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class LimitedLog:
         self._clock = clock or loop_clock()
         self._later = later
         self._kinds: dict[str, _Kind] = {}
-        self._waits = False
+        self._look_at_s = math.inf
 
     def log(
         self,
@@ -94,9 +96,8 @@ class LimitedLog:
                 known.level = level
                 known.last = message % args if args else message
                 known.extra = extra
-                if not self._waits:
-                    self._waits = True
-                    self._later(known.next_at_s - now_s, self._look)
+                if known.next_at_s < self._look_at_s:
+                    self._look_later(known.next_at_s, now_s)
                 return
         else:
             if known is None:
@@ -113,17 +114,26 @@ class LimitedLog:
         for known in self._kinds.values():
             self._tell(known)
 
-    def _look(self) -> None:
-        """Logs the counts of the kinds whose minute is over, and schedules the next run for the others."""
-        self._waits = False
+    def _look_later(self, at_s: float, now_s: float) -> None:
+        """Schedules `_look` for the time `at_s`, in place of a later run."""
+        self._look_at_s = at_s
+        self._later(at_s - now_s, functools.partial(self._look, at_s))
+
+    def _look(self, at_s: float) -> None:
+        """Logs the counts of the kinds whose minute is over, and schedules the next run for the others.
+
+        No effect if an earlier run took the place of this one, scheduled for `at_s`.
+        """
+        if at_s != self._look_at_s:
+            return
+        self._look_at_s = math.inf
         now_s = self._clock()
         for known in self._kinds.values():
             if known.next_at_s <= now_s:
                 self._tell(known)
         waiting = [known.next_at_s for known in self._kinds.values() if known.held_back]
         if waiting:
-            self._waits = True
-            self._later(min(waiting) - now_s, self._look)
+            self._look_later(min(waiting), now_s)
 
     def _tell(self, known: _Kind) -> None:
         count, known.held_back = known.held_back, 0
