@@ -43,6 +43,8 @@ def test_a_guess_does_not_replace_what_the_server_has_said() -> None:
     assert known.speaks(SERVER, "2")
     assert not known.speaks(SERVER, "1")
     assert not known.speaks(OTHER, "2")
+    known.guessed(SERVER, "2", 1, TransportStatistics())
+    assert known.version_of(SERVER, 1) == "2"
     known.forget(SERVER)
     known.guessed(SERVER, "1", 2, TransportStatistics(calls=1))
     assert known.version_of(SERVER, 2) == "1"

@@ -64,10 +64,9 @@ class KnownServers:
         """Records `version` as a guess for a server (provider, host, port) that did not answer a newer version.
 
         `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
-        No effect if an unexpired entry of the server has another version that is no guess. Any other entry is replaced,
-        also one of the same version, and one of silence.
+        No effect if `version_of` knows a version of the server. Any other entry is replaced, also one of silence.
         """
-        if self.version_of(server, now_s) in (None, version):
+        if self.version_of(server, now_s) is None:
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
