@@ -16,8 +16,11 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call, TransportStatistics
+from support.programs import bulk_of, opaque_of, procedure
 from support.simulated import not_simulated
 
 pytestmark = [pytest.mark.versions("2-rtr"), pytest.mark.usefixtures("each_provider")]
@@ -26,6 +29,8 @@ LONG = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
 HEADERS_MAX = 200
+NUMBER = 0x20000005
+REVERSE = procedure(NUMBER, 1, "reverse", bulk_of(LONG), opaque_of(LONG), bound=ReplyBound(20_000))
 
 
 class Files(v3.NFS_V3_Service):
@@ -98,6 +103,25 @@ async def test_a_record_and_the_counters_say_which_way_was_asked_for() -> None:
         written, read = it.records[:2]
         assert 0 <= written.octets_sent - LONG <= HEADERS_MAX
         assert 0 <= read.octets_received - LONG <= HEADERS_MAX
+
+
+class Reversing(Service):
+    PROGRAM = Program(NUMBER, 1, "REVERSING", {REVERSE.number: REVERSE})
+
+    def reverse(self, args: memoryview, context: CallContext) -> bytes:
+        return bytes(args[::-1])
+
+
+async def test_both_ends_count_a_call_by_send_alike_though_its_reply_is_a_long_one_of_the_version() -> None:
+    data = bytes(range(250)) * 40
+    async with (
+        serve([Reversing()], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], Reversing.PROGRAM) as connection,
+    ):
+        assert (await connection.call(REVERSE, data)) == data[::-1]
+        for counted in (connection.statistics, server.statistics().counters):
+            assert counted is not None
+            assert (counted.calls, counted.calls_by_send, counted.calls_short) == (1, 1, 0)
 
 
 async def test_results_in_segments_are_offered_no_memory() -> None:

@@ -178,7 +178,13 @@ def _refused(refusal: Refusal, reason: str) -> ReplyPlan:
 
 
 def write_results(
-    plan: ReplyPlan, payload: Payload, offered: ChunkLists, qp: QueuePair, statistics: TransportStatistics
+    plan: ReplyPlan,
+    payload: Payload,
+    offered: ChunkLists,
+    qp: QueuePair,
+    statistics: TransportStatistics,
+    *,
+    carried: bool,
 ) -> tuple[list[Buffer], ChunkLists]:
     """Posts the RDMA Writes of a reply by its plan.
 
@@ -191,6 +197,7 @@ def write_results(
         offered: the call's chunk lists.
         qp: the queue pair.
         statistics: counts the reply and its RDMA Writes.
+        carried: whether an extension carried the call, which is counted there.
     """
     echo: list[WriteChunk] = []
     written: list[BulkItem] = []
@@ -211,7 +218,7 @@ def write_results(
         statistics.replies_long += 1
     if offered.writes:
         statistics.calls_write_chunk += 1
-    elif not long and not offered.reads:
+    elif not (long or offered.reads or carried):
         statistics.calls_short += 1
     if echo or reply_chunk is not None:
         return gather, _tuple(ChunkLists, ((), tuple(echo), reply_chunk))

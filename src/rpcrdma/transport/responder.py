@@ -22,14 +22,7 @@ from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import BufferSource, MessageMemory
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
-from rpcrdma.transport.plan_reply import (
-    ReplyForm,
-    ReplyPlan,
-    plan_reply,
-    reply_octets_max,
-    write_chunk,
-    write_results,
-)
+from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply, reply_octets_max, write_chunk, write_results
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.protection_domain import Access
@@ -356,7 +349,9 @@ class Responder:
         session, plan = self._session, message.plan
         if plan is _CARRIED:
             return _write_carried(session, message)
-        gather, message.chunks = write_results(plan, message.payload, message.chunks, session.qp, session.statistics)
+        gather, message.chunks = write_results(
+            plan, message.payload, message.chunks, session.qp, session.statistics, carried=message.carried is not None
+        )
         message.long = plan.form is ReplyForm.LONG
         return gather
 
