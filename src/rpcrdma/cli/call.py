@@ -260,8 +260,9 @@ class _Call:
         """Returns the user's URL; a tcp:// URL without a port gets the program's port from the host's port mapper.
 
         Raises:
-            ConnectFailed: the port mapper does not answer or does not know the program, or `options` ask for TLS, which
-                the port mapper lacks, without `mount_in_clear`.
+            ConnectFailed: the port mapper does not answer or does not know the program; or `options.xprtsec` asks for
+                TLS, which the port mapper lacks, and `options.mount_in_clear`, with which the port mapper may be asked
+                without TLS, is not set.
             RpcRdmaError: the port mapper's answer is an error.
         """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415

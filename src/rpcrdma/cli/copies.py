@@ -127,8 +127,8 @@ class Copies:
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
         """Returns whether each copy is made in the directory `dest`, by the name of its source.
 
-        False: there is one source, and `dest` is the path of its copy. `sources` is the number of sources. `directory`:
-        whether `dest` is a directory.
+        False: there is one source, and `dest` is the path of its copy, as `dest` is no directory or -T was given.
+        `sources` is the number of sources. `directory`: whether `dest` is a directory.
 
         Raises:
             OSError: ENOTDIR: there are several sources, and `dest` is no directory or -T was given.
@@ -176,26 +176,28 @@ class Copies:
         self._files.add(target)
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
-        """With --resume in `args`, prints a hint that a tree is copied to `target`, in the existing directory `dest`.
+        """With --resume in `args`, prints a hint that the copy of a tree is `target`, and not the directory `dest`.
 
-        The user may have meant `dest` itself as the copy to resume; the hint names -T for that.
+        The caller has found that `dest` exists, and `target` in it does not. The user may have meant `dest` itself as
+        the copy to resume; the hint names -T for that.
         """
         if args.resume:
             console.talk(f"hint: {dest} is a directory, so the copy is {target}; with -T the copy is {dest} itself")
 
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
-        """Adds a copied file of `octets` octets to the totals; `lost` are the properties that the copy lacks.
+        """Adds a copied file of `octets` octets to the totals; `lost` are properties of its original that it lacks.
 
-        `sparse`: the copy has holes of its own, so that a lack of holes does not count.
+        `sparse`: --sparse has made holes in the copy, so that a loss of the original's holes is not counted.
         """
         self.files += 1
         self.octets += octets
         self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
-        """Adds the report on a copied tree to the totals and to the exit status, and prints its problems.
+        """Adds the report on a copied tree to the totals, and prints its failures and the entries left out.
 
-        These are failures, and entries that are no file, directory or symbolic link: 20 (TOLD_MAX) of each, and the
+        Failures alone change the exit status: from DONE to that of the first one, and to PROTOCOL_VIOLATION if one is
+        that. Entries left out are no file, directory or symbolic link. Of both, 20 (TOLD_MAX) are printed, and the
         number of the others. `in_url`: the paths of the report are paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415

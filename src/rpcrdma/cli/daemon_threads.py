@@ -80,7 +80,8 @@ def in_time(work: Callable[[], T], within_s: float, late: str, undo: Callable[[T
         work: the work, which may never end.
         within_s: the time limit in seconds; the work is not ended then, but no longer awaited.
         late: the text of the TimeoutError, with the cause and a remedy.
-        undo: called in that thread with the result if the work ends later; a later exception is ignored.
+        undo: called in that thread with the result of `work` if `work` returns after the limit; an exception of `work`
+            is ignored then. An exception of `undo` is logged.
 
     Raises:
         TimeoutError: the work has not ended within `within_s`.

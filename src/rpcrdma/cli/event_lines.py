@@ -63,7 +63,7 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Waits, 6 s at most, until the queued lines are written and the thread has ended."""
+        """Has the thread write the queued lines and end; waits 6 s at most for that. Later events are not written."""
         with contextlib.suppress(queue.Full):
             if self._lost:
                 self._lines.put(console.json_text({"event": "lost", "events": self._lost}), timeout=_LAST_LINES_S)

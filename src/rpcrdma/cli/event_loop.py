@@ -76,10 +76,11 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
     The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a further SIGINT
     or SIGTERM ends the process at once. Signals that the process ignores stay ignored, and a SIGHUP that a `HeldHangUp`
-    handles stays so. Outside the main thread no signal is handled. Exceptions of the coroutine propagate.
+    handles stays so. Outside the main thread no signal is handled. Exceptions of the coroutine propagate. A cancelled
+    coroutine that suppresses the CancelledError has its result returned all the same.
 
     Raises:
-        Stopped: a signal has cancelled the coroutine; the exception has the notes of the CancelledError.
+        Stopped: the coroutine has raised CancelledError after a signal; the exception has the notes of that error.
     """
     # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415

@@ -87,9 +87,9 @@ class ExportArgument:
 class ExportedRule:
     """An access rule of an export with the values of all settings.
 
-    `sec` has the security flavors that the rule admits, the preferred one first; None: AUTH_SYS and AUTH_NONE.
-    `access` is "none", "ro" or "rw". `squash` is "root", "all" or "none": the callers that act as the anonymous user,
-    `anonuid`. Empty `hosts`, `principals` and `certificates` match every caller.
+    `sec` has the security flavors admitted, the preferred one first; None: AUTH_SYS and AUTH_NONE. `access` is "none",
+    "ro" or "rw". `squash` is "root", "all" or "none": the callers that act as `anonuid`, the anonymous user. A caller
+    has to match one element of each of `hosts` ("*" is all), `principals` and `certificates` that is not empty.
     """
 
     access: str
@@ -172,7 +172,7 @@ class Exported(ExportedRule):
 
     @property
     def restrained_hosts(self) -> list[str]:
-        """The hosts, without "*", of rules that give less (`gives_less_than`) than a later one that may match them."""
+        """The hosts, not "*", of rules that give less (`gives_less_than`) than a later rule or the export itself."""
         restraining: list[ExportedRule] = []
         # From the last rule up, each with one rule for each of the few combinations of terms below it.
         below: dict[object, ExportedRule] = {}

@@ -88,7 +88,7 @@ class ExportSources:
 
         Raises:
             OSError: the directory cannot be served, or the store has no directory at the URL.
-            TimeoutError: there is no answer yet.
+            TimeoutError: the last `look` has no answer yet, even if an earlier one had.
             KeyError: `look` was never called for the export.
         """
         source = _source_of(export)

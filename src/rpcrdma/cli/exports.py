@@ -36,8 +36,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma exports`: prints the exports of the servers at the URLs `args.url`; returns the exit status.
 
-    A URL with a path is an error (USAGE), which is printed. A server that refuses is reported, and the others follow.
-    Raises RpcRdmaError if a server does not answer.
+    A URL with a path is an error (USAGE), which is printed, and no server is asked. A server that refuses is reported,
+    and the others follow. Raises RpcRdmaError at the first server that does not answer.
     """
     for url in args.url:
         if url.path.strip("/"):

@@ -146,8 +146,8 @@ async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url
 async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, shown_as: str, failures: Failures) -> None:
     """Prints the content of the directory `top`, and with -R of those below it, sorted as by `_sorted_runs`.
 
-    `shown_as` is the path of `top` for headings. Failures are reported by `failures`; but if names alone are printed,
-    an OSError about `top` is raised.
+    `shown_as` is the path of `top` for headings. Failures are reported by `failures`; but without -l, -R and --json an
+    OSError that ends the listing of `top` is raised after the names before the error are printed.
     """
     args = listing.args
     prefix = shown_as.rstrip("/") + "/"
@@ -222,7 +222,8 @@ def _name(entry: DirEntry) -> str:
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
     """Returns the directories in `run` that -R lists later, while `waiting` other directories already wait for that.
 
-    At most NFS_TREE_PENDING_MAX (50,000) wait in all; if some are left out, `failures` reports one error.
+    At most NFS_TREE_PENDING_MAX (50,000) wait in all. The last ones in `run` are left out if need be, for which each
+    call has `failures` report one error.
     """
     directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
@@ -284,7 +285,7 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
     """Prints the names in `below` (see `_below`) as directories.
 
     `url` is the URL of the directory that has the names; it is in no export. With -l or --json each export is mounted,
-    to read its attributes; an OSError leaves them out.
+    to read its attributes; if that raises OSError, the name is printed without attributes.
     """
     args = listing.args
     listing.head(url.path or "/")

@@ -55,7 +55,7 @@ class Failures:
 
         `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the number of
         the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last printed
-        error, but PROTOCOL_VIOLATION if any of them is one.
+        error, or PROTOCOL_VIOLATION if any printed error has that; empty `errors` leave `status` as it is.
         """
         violated = False
         for error in errors[:TOLD_MAX]:
@@ -67,10 +67,10 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Puts the export's name in front of the path in a server's error, or in each one in an exception group.
+        """Puts the name `export` in front of the path in a server's error, or in each one in an exception group.
 
-        Groups may have groups. A server's error (`ServerPathError`) without a URL also gets `url`, if that is set.
-        Other errors, and None, stay as they are.
+        To be called once for an error: each call adds the name. Groups may have groups. A server's error
+        (`ServerPathError`) without a URL also gets `url`, if that is set. Other errors, and None, stay as they are.
         """
         from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ class Failures:
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns `path` as it is in URLs: preceded by the name of the export that `Servers.locate` found last."""
+        """Returns `path` as in URLs: after the name of the export that `Servers.locate` found last, if any."""
         return self.export + path
 
     def __enter__(self) -> None:

@@ -148,10 +148,10 @@ class RunningServer:
         Args:
             export: the export by the new settings.
             old: the export of the same name that is in use, with other terms; None: there is none.
-            judges: whether the server judges certificates of hosts by the authorities and names of the new settings; if
-                not, terms about certificates need a restart.
-            requires: whether the server will ask all hosts for a certificate, but only after a restart, for which the
-                export then waits.
+            judges: whether the server judges certificates of hosts now, and by the `tls-ca` and `tls-name` of the new
+                settings; if not, terms about certificates need a restart.
+            requires: whether the server will ask all hosts for a certificate after a restart, and does not yet; then
+                the export needs the restart in any case.
         """
         place = export.origins[""]
         waiting = []
@@ -343,9 +343,10 @@ def _restart(place: str, change: str) -> Mistake:
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a URL is added or removed whose port `old` and `new` together have at [::] and an IPv4 address.
+    """Returns whether a URL that only `old` or only `new` has shares its port with both [::] and an IPv4 address.
 
-    A socket at [::] takes IPv4 only if no other socket has the port, so that such a change needs a restart.
+    The URLs of `old` and `new` together, that one included, have both hosts with its scheme and port (not 0). A socket
+    at [::] takes IPv4 only if no other socket has the port, so that such a change needs a restart.
     """
     before, after = set(old), set(new)
     for url in before ^ after:

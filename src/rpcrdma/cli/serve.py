@@ -329,7 +329,7 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
 
 
 async def _closed(nfs: ServedNfs) -> list[OSError]:
-    """Commits unstable data and closes all files, in 10 s (_DRAIN_S) at most; returns an OSError for each failure."""
+    """Commits all data and closes files; returns an OSError for each failure, a single one if 10 s (_DRAIN_S) pass."""
     closing = asyncio.ensure_future(asyncio.to_thread(nfs.close))
     await asyncio.wait((closing,), timeout=_DRAIN_S)
     if not closing.done():

@@ -33,10 +33,10 @@ def announce(
     *,
     as_callers: bool,
 ) -> None:
-    """Announces where a server listens, its metrics and its exports; for people, also hints at what clients will miss.
+    """Announces where a server listens, its metrics and its exports, and hints at what clients will lack over TCP.
 
     Args:
-        args: the settings; with `args.json`, events go to `args.events`.
+        args: the settings; with `args.json`, events are put into `args.events`, without hints; else text is printed.
         exports: the exports that are served now.
         server: the running server.
         metrics: the exporter of metrics; None without one.

@@ -25,7 +25,8 @@ async def register(choice: str, offered: Sequence[Service], server: Server) -> R
         server: the server.
 
     Returns:
-        The registered programs, to be closed before the server; None: none are to be registered.
+        The registered programs, to be closed before the server; None: none are to be registered. With "auto" a program
+        that could not be registered is logged, and tried again in the background.
 
     Raises:
         ConnectFailed: `choice` is "yes", and a program could not be registered.

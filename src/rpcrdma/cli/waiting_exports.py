@@ -61,12 +61,13 @@ class WaitingExports:
     def ready(self) -> list[Export]:
         """Returns all exports that can be served, with the present addresses of their hosts; may block for seconds.
 
-        They have the order of the settings. Removes those that can be served from `absent`. The first call asks no
-        directory or store that `sources` has looked at before, and logs the reason why an export is not served.
+        They have the order of the settings, and are removed from `absent`. The first call asks no directory or store
+        that `sources` has looked at before, and logs the reason why an export is not served.
 
         Raises:
-            OSError: an export with `missing` "fail" has no directory, a store out of reach, or a host without an
-                address; the text begins with FILE:LINE unless the export is from the command line.
+            OSError: an export in `absent`, with `missing` "fail", has no directory, a store out of reach, or any host
+                name without an address, whatever later rules give; the text begins with FILE:LINE unless the export is
+                from the command line.
         """
         asked = [export for export in self.absent if not self._is_open(export)]
         self.sources.look(asked, again=self._told)

@@ -299,10 +299,10 @@ def table(
     On a terminal, headings are bold unless NO_COLOR is set.
 
     Args:
-        rows: The cells of each row, the same number in all; control characters are escaped (`printable`).
+        rows: The cells of each row, the same number in all; control characters, but in `names`, are escaped.
         right: Indices, from 0, of columns that are aligned to the right.
-        headings: The first row; empty: none.
-        names: Indices, from 0, of columns with file names, whose control characters are escaped on a terminal alone.
+        headings: The first row, which is printed without `rows` as well; empty: none.
+        names: Indices, from 0, of columns of file names; their control characters are escaped only on a terminal.
     """
     body = [[(shown if at in names else printable)(cell) for at, cell in enumerate(row)] for row in rows]
     every = [list(headings), *body] if headings else body

@@ -73,8 +73,8 @@ class KnownFiles:
     def is_worth_listing(self, directory: str, valid_s: float) -> bool:
         """Counts a question about a file of `directory` whose state is not cached; returns whether it is the third.
 
-        The questions within `valid_s` seconds of the first one count; at those after the third the result is False
-        again. The caller lists the directory when the result is True.
+        The questions within `valid_s` seconds of the first one count, and only the third has the result True, at which
+        the caller lists the directory. The next question after that time is the first of a new count.
         """
         with self._lock:
             now = self._clock()

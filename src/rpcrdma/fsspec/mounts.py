@@ -109,7 +109,8 @@ class Mounts:
     async def close(self) -> None:
         """Closes the files of `updated` (read and written), unmounts all exports and closes their connections.
 
-        The files of `writers`, only written, stay as they are. Raises the first error of closing a file, at the end.
+        The files of `writers`, only written, stay open without a connection: their methods raise `TransportClosed` when
+        they have data to send. Raises the first error of closing a file, at the end.
         """
         for task in self._watching:
             task.cancel()

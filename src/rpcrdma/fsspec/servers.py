@@ -88,7 +88,8 @@ class Servers:
         host: the server of paths that name none; None: every path must name its server.
         port: the port of `host`; without a host, of every server whose path names no port. None: the usual port.
         mount_ports: the TCP port of MOUNT at `host`, or without a host at every server; or ports by HOST or HOST:PORT.
-            None: not known.
+            At other servers, and with None, MOUNT is asked on the connection to NFS, then at port 20048, then at the
+            port that the port mapper names.
         options: the settings of connections, or their fields by name; None for the defaults.
         files: bounds of calls and listings, or their fields by name; None for the defaults.
 

@@ -36,9 +36,9 @@ _TEXT_OCTETS = 1 << 17
 class NfsFile(OwnProcess, io.RawIOBase):
     """An open binary file, made by `NfsFilesystem.open`: an `io.RawIOBase`, which the classes of `io` may wrap.
 
-    Its methods block, see `rpcrdma.nfs.NfsFile`; `read`, `readinto` and `write` are short only at the end of the file.
-    `io.BufferedReader(file, 1 << 20)` makes many small reads fast. A file open for writing is closed when it is
-    dropped, when its file system closes and when the program ends.
+    Its methods block, see `rpcrdma.nfs.NfsFile`; `read` and `readinto` are short only at the end of the file, `write`
+    never is. `io.BufferedReader(file, 1 << 20)` makes many small reads fast. A file open for writing is closed when it
+    is dropped, when its file system closes and when the program ends.
 
     Args:
         file: the asynchronous file.
@@ -326,10 +326,11 @@ def binary_mode(mode: str) -> str:
 
 
 class Writers:
-    """The files of a file system that are open for writing: closes dropped files, and all before the connection.
+    """The files of a file system that are open for writing, to be closed when they are dropped, or all together.
 
-    The coroutines run in the loop of the files; the other methods may be called from any thread, and those that block
-    from any but the loop's.
+    Before it closes its connection, the file system calls `close_texts`, then `close`; `end` does both at the end of
+    the process. The coroutines run in the loop of the files. The other methods may be called from any thread, except
+    that `close_texts` and `end`, which block, must not run in the thread of that loop.
     """
 
     def __init__(self) -> None:

@@ -59,23 +59,23 @@ def snapshot(
     files: int,
     on_octets: Callable[[int], None] = lambda _count: None,
 ) -> TreeSize:
-    """Copies files and symbolic links of `roots` to `target` until both limits are reached, or all are copied.
+    """Copies files and symbolic links of `roots` to `target` until both minima are reached, or all are copied.
 
-    The order is that of `roots`, then of names. Entries that cannot be read or are of another type are left out, and so
-    are empty directories.
+    The order is that of `roots`, then of names. Empty or unreadable directories, entries of other types, and those
+    whose copying fails by PermissionError or FileNotFoundError are left out.
 
     Args:
         roots: pairs (name in the tree, directory).
         target: the directory of the copy.
-        octets: the limit of octets, which the last file may exceed.
-        files: the limit of the number of files.
+        octets: the minimum of octets in the copied files.
+        files: the minimum of copied files, not counting symbolic links.
         on_octets: called with the octets of each copied file.
 
     Returns:
         The files and octets of the copy, without symbolic links.
 
     Raises:
-        OSError: the copy cannot be written.
+        OSError: copying an entry fails in another way, such as by a full disk.
     """
     size = TreeSize()
     for name, root in roots:
@@ -128,7 +128,8 @@ def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]
 def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
     """Copies a file or symbolic link to `target`, making parent directories; returns the octets of a copied file.
 
-    None: the entry is a symbolic link, which was copied, or was left out since it cannot be read or is of another type.
+    None: a symbolic link was copied; or the entry was left out, being of another type or unreadable, or because copying
+    it failed by PermissionError or FileNotFoundError. Raises OSError if copying fails in another way.
     """
     try:
         if entry.is_symlink():

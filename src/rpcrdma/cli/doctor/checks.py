@@ -251,8 +251,9 @@ def _count(number: int | None, one: str, several: str) -> str:
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
     """Returns the finding about the kernel's modules for RDMA devices, which the software RNIC does not need.
 
-    `states` has the state of each module by its name. The mark is NOTE if the finding advises to load modules for the
-    `devices`, or without devices to try a software RNIC of the kernel; else OK.
+    `states` has the state of each module by its name. The mark is NOTE if the finding has advice, else OK. With
+    `devices` the advice is to load ib_uverbs and rdma_ucm, those that are AVAILABLE; without devices to try siw, or
+    else rdma_rxe, software RNICs of the kernel, if that module is LOADED or AVAILABLE.
     """
     by_state = {state: [name for name, found in states.items() if found is state] for state in ModuleState}
     said = {

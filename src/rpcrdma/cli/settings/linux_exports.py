@@ -207,9 +207,10 @@ class _Export:
     def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
         """Returns groups (hosts, terms that they share), in the order in which Linux looks for a client (`kind`).
 
-        All hosts are [""]. Neighbours with equal terms are one group. The last group has access, if any group has. A
-        client equal to, or within, an earlier one of its kind is in no group; if its terms differ, adds a mistake. A
-        client behind one whose hosts are unknown loses access, with a mistake, if it has more rights than that one.
+        The list [""] stands for all hosts. Neighbours with equal terms are one group. Groups without access at the end
+        are left out, but not an only group. A client equal to, or within, an earlier one of its kind is in no group; if
+        its terms differ, adds a mistake. A client behind one whose hosts are unknown loses access, with a mistake, if
+        it has more rights than that one.
         """
         unknown: list[_Client] = []
         keys, firsts = HostKeys(), dict[tuple[int, HostKey], tuple[int, _Client]]()

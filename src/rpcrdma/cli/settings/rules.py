@@ -129,10 +129,12 @@ class _Group:
     def candidates(self, named: Sequence[_Items]) -> Sequence[int]:
         """Returns the ascending numbers of rules of the group, among them each that covers a later rule.
 
-        A rule covers a later one if it matches every call that the later one could match. `named` has three sequences,
-        for the hosts, the principals and the certificates that the later rule names. For each of these hosts and names
-        there are several keys, of which a covering rule has at least one. The method looks up the rules with such a key
-        for each host and name, and returns the shortest result.
+        A rule covers a later one if it matches every call that the later one could match; whether a rule returned does
+        is left to the caller. `named` has three sequences, for the hosts, the principals and the certificates that the
+        later rule names. For each of these hosts and names there are several keys, of which a covering rule has at
+        least one, unless the group names none of that kind. The method looks up the rules with such a key for each host
+        and name, and returns the shortest result; all rules if the group names no callers; none if the later rule names
+        none of a kind that the group names.
         """
         fewest = self._numbers
         for by_key, items in zip(self._by_key, named, strict=True):

@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes event number `cause` of the trace the running callback's cause; sets `time` back to `now_s`."""
+        """Sets the attribute `cause`, and `time` back to the attribute `now_s`, for callbacks scheduled from now on."""
         self.cause = cause
         self._local_s = self.now_s
 
