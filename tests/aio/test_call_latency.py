@@ -203,7 +203,7 @@ def test_waiting_for_a_credit_is_the_clients_queue_time(clock: Clock) -> None:
         assert stale.execute.sum_ns == stale.queue.sum_ns + stale.rtt.sum_ns
         assert (timeout.ops, timeout.trans, timeout.bytes_sent) == (1, 0, 0)
         assert timeout.queue.sum_ns == timeout.execute.sum_ns > 0
-        assert not client._present._queued  # type: ignore[union-attr]
+        assert not client._present._untimed  # type: ignore[union-attr]
 
     use(work, ONE_CREDIT, ("rdma",), workers=2)
 

@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import perf_counter_ns
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
+from rpcrdma.transport import Call, CallRefused, ChunkRefused, TransportConfig
 from support.cases import each_case
 from support.programs import opaque_of, procedure
 
@@ -33,10 +34,11 @@ class Plain(Service):
     PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE})
 
     def __init__(self) -> None:
-        self.ran = 0
+        self.ran = self.ran_ns = 0
 
     def give(self, args: int, context: CallContext) -> bytes:
         self.ran += 1
+        self.ran_ns = perf_counter_ns()
         return bytes(args)
 
     def take(self, args: bytes, context: CallContext) -> int:
@@ -90,12 +92,17 @@ async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_th
     monkeypatch: pytest.MonkeyPatch, octets: int
 ) -> None:
     service = Plain()
+    records: list[Call] = []
     # Entries that the cache keeps for long have no part in it.
     monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
-    async with joined(service) as client:
+    async with joined(service, on_call=records.append) as client:
         for ran in (1, 2):
             assert len(await client.call(GIVE, octets)) == octets
             assert service.ran == ran
+            assert records[-1].sent_ns > service.ran_ns, "the handler ran between the first try and the last"
+        await client.call(GIVE, 1)
+        once = records[-1].octets_sent
+        assert [(each.transmissions, each.octets_sent) for each in records] == [(2, 2 * once)] * 2 + [(1, once)]
         assert client.statistics is not None
         assert client.statistics.resent_larger == 2
 

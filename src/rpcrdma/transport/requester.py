@@ -49,7 +49,7 @@ class Requester:
     `events`.
     """
 
-    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier")
+    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier", "untimed")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
@@ -60,6 +60,8 @@ class Requester:
         self.carrier: Carrier | None = None
         self.calls: dict[int, Call] = {}
         """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
+        self.untimed: list[Call] = []
+        """Timed calls that wait or are sent again; the owner sets `sent_ns` of each that is sent, and removes it."""
 
     @property
     def in_flight(self) -> int:
@@ -84,7 +86,8 @@ class Requester:
         if call.xid in self.calls:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
         call.reset()
-        self._outbox.send(call, self)
+        if not self._outbox.send(call, self) and call.began_ns:
+            self.untimed.append(call)
         self.calls[call.xid] = call
 
     def rest(self) -> None:
@@ -127,6 +130,8 @@ class Requester:
         if before is _QUEUED:
             del self.calls[call.xid]
             self._outbox.withdraw(call, self)
+            if call in self.untimed:
+                self.untimed.remove(call)
         elif before is CallState.SENT:
             if call.exposure is not None:
                 self._fence(call.exposure.abandon)
@@ -164,6 +169,7 @@ class Requester:
             inline = self._expose(message, payload) if general else self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
+        message.octets_sent += octets
         if inline is not None:
             return inline
         # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
@@ -397,6 +403,9 @@ class Requester:
             self._outbox.send(call, self)
         except (LocalProtocolError, OutOfMemory) as error:
             self.on_unsendable(call, error)
+        else:
+            if call.began_ns:
+                self.untimed.append(call)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
         """Ends every call after the connection's end: invalidates its memory, and fails it unless it was abandoned.

@@ -77,8 +77,8 @@ class RdmaConnection(CallsMade):
     __slots__ = (
         "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_driver", "_encoder", "_ended",
         "_endpoint", "_established", "_holds", "_name", "_on_ended", "_on_established", "_on_version_refused",
-        "_provider", "_queue_pair", "_queued", "_requester", "_role", "_round_trip_s", "_small_results", "_starting",
-        "_together", "_transport", "_turn_due", "_waits_for_memory", "calls_taken", "end_reason", "origin", "peer",
+        "_provider", "_queue_pair", "_requester", "_role", "_round_trip_s", "_small_results", "_starting", "_together",
+        "_transport", "_turn_due", "_untimed", "_waits_for_memory", "calls_taken", "end_reason", "origin", "peer",
     )  # fmt: skip
 
     xprtsec: XprtSec = "none"
@@ -120,8 +120,6 @@ class RdmaConnection(CallsMade):
         self._together = 0
         self._starting = True
         self._observer = observer
-        # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
-        self._queued: list[Call] = []
         self._encoder = CallEncoder(credential)
         self._xid = random_bits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -152,6 +150,7 @@ class RdmaConnection(CallsMade):
         requester, responder = self._endpoint.requester, self._endpoint.responder
         assert requester is not None, "a client makes calls, and a server reverse calls"
         self._requester = requester
+        self._untimed = requester.untimed
         self.calls_taken = RdmaCallsTaken(
             self, responder, answering, results.share(host), on_answered=self._on_answered, on_fault=self._break
         )
@@ -255,7 +254,7 @@ class RdmaConnection(CallsMade):
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
         protection = call.protection
         encode = (call.encoder or self._encoder).encode if protection is None else protection.encode
-        call.payload = payload = encode(call.xid, call.procedure, call.args)
+        call.payload = encode(call.xid, call.procedure, call.args)
         bound = call.procedure.bound
         if type(bound) is not ReplyBound or bound.items or bound.results > self._small_results:
             bound = self._offered(call)
@@ -267,12 +266,8 @@ class RdmaConnection(CallsMade):
             self._turn()
             raise TransportClosed("an internal error") from error
         call.peer = self._name
-        if call.began_ns:
-            call.octets_sent += payload.length
-            if call.state is _QUEUED:
-                self._queued.append(call)
-            else:
-                call.sent_ns = perf_counter_ns()
+        if call.began_ns and call.state is not _QUEUED:
+            call.sent_ns = perf_counter_ns()
         future = self._future(call)
         if self._holds:
             self._turn_soon()
@@ -310,16 +305,14 @@ class RdmaConnection(CallsMade):
 
     def give_up(self, call: Call) -> None:
         """Abandons an unanswered call; fences its memory before it returns, if need be by ending the connection."""
-        if self._queued and call in self._queued:
-            self._queued.remove(call)
         self._requester.abandon(call)
         self._driver.flush()
 
     def _note_sent(self) -> None:
-        """Sets `sent_ns`, the time of sending, of calls that have waited for a credit and have got it."""
-        queued, now_ns = self._queued, perf_counter_ns()
-        while queued and queued[0].state is not _QUEUED:
-            queued.pop(0).sent_ns = now_ns
+        """Sets `sent_ns`, the time of sending, of calls that waited for a credit and got it, or were sent again."""
+        untimed, now_ns = self._untimed, perf_counter_ns()
+        while untimed and untimed[0].state is not _QUEUED:
+            untimed.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
         """Returns the object for using the extension `name` on the connection; None if it was made without it."""
@@ -377,7 +370,7 @@ class RdmaConnection(CallsMade):
         try:
             while True:
                 endpoint.progress()
-                if self._queued:
+                if self._untimed:
                     self._note_sent()
                 while events:
                     busy = True
