@@ -99,6 +99,19 @@ async def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
         assert await calling == 3
 
 
+async def test_calls_of_the_connection_pass_over_the_identifiers_of_unfinished_calls(scheme: str) -> None:
+    async with rig(scheme) as (front, back, _, client):
+        assert await client.call(ADD, 1) == 1
+        back.gate.clear()
+        calling = asyncio.ensure_future(client.call(ADD, 2))
+        await until(lambda: back.entered == 2)
+        (xid,) = client._xids.taken
+        front.callers[0]._xid = (xid - 1) & 0xFFFFFFFF
+        assert await front.callers[0].call(COUNT, 0) == 1
+        back.gate.set()
+        assert await calling == 3
+
+
 async def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
     async with rig(scheme) as (front, back, connection, client):
         back.gate.clear()

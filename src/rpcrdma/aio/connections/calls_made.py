@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from math import inf
 from operator import itemgetter
 from time import perf_counter_ns
@@ -237,7 +237,7 @@ class CallsMade(ABC):
     the event loop no timer of their own.
     """
 
-    __slots__ = ("_look_again_s", "_loop", "_observer", "_xid", "timer")
+    __slots__ = ("_look_again_s", "_loop", "_observer", "_pending", "_xid", "timer")
 
     _loop: asyncio.AbstractEventLoop
     _called_back: bool
@@ -247,6 +247,8 @@ class CallsMade(ABC):
     _observer: CallObserver | None
     """Is called with the ended calls that were made with `call`; callers of `start` notify their observer
     themselves."""
+    _pending: dict[int, Call]
+    """This side's calls whose reply is awaited, by XID; abandoned calls may be among them."""
     _xid: int
     timer: DeadlineTimer
     """The connection's one timer."""
@@ -255,10 +257,6 @@ class CallsMade(ABC):
     @abstractmethod
     def negotiated(self) -> Negotiated | None:
         """The version, message sizes, credits and other agreed terms of an RDMA connection; None over TCP."""
-
-    @abstractmethod
-    def _outstanding(self) -> Iterable[Call]:
-        """Returns this side's calls whose reply is awaited; calls that have just ended may be among them."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
@@ -276,8 +274,11 @@ class CallsMade(ABC):
         """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
 
     def _next_xid(self) -> int:
-        """Returns the XID for a call that has none: that after the last one, modulo 2^32."""
-        self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        """Returns the XID for a call that has none: that after the last one, modulo 2^32, but of no unfinished call."""
+        xid = (self._xid + 1) & 0xFFFFFFFF
+        while xid in self._pending:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._xid = xid
         return xid
 
     async def call(
@@ -350,7 +351,7 @@ class CallsMade(ABC):
         """
         if now_s < self._look_again_s:
             return
-        limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]
+        limited = [(call.deadline_s, call) for call in self._pending.values() if call.deadline_s is not None]
         limited.sort(key=itemgetter(0))
         self._look_again_s = inf
         for due_s, call in limited:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from time import perf_counter_ns
@@ -150,7 +150,7 @@ class RdmaConnection(CallsMade):
         requester, responder = self._endpoint.requester, self._endpoint.responder
         assert requester is not None, "a client makes calls, and a server reverse calls"
         self._requester = requester
-        self._untimed = requester.untimed
+        self._pending, self._untimed = requester.calls, requester.untimed
         self.calls_taken = RdmaCallsTaken(
             self, responder, answering, results.share(host), on_answered=self._on_answered, on_fault=self._break
         )
@@ -295,9 +295,6 @@ class RdmaConnection(CallsMade):
         if bound.results <= most and (not items or (len(items) == 1 and (given or items[0] <= most))):
             return bound
         return bound.capped(most, given=given)
-
-    def _outstanding(self) -> Iterable[Call]:
-        return self._requester.calls.values()
 
     def on_time(self, now_s: float) -> None:
         super().on_time(now_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from time import perf_counter_ns
 from typing import NamedTuple, Self
@@ -77,9 +77,8 @@ class TcpConnection(CallsMade):
 
     __slots__ = (
         "_active", "_active_at", "_called", "_called_back", "_encoder", "_end", "_end_error", "_finishing", "_idle",
-        "_idle_s", "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
-        "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "origin",
-        "xprtsec",
+        "_idle_s", "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_queue", "_ready", "_record_octets_max",
+        "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "origin", "xprtsec",
     )  # fmt: skip
 
     negotiated = None
@@ -291,15 +290,6 @@ class TcpConnection(CallsMade):
                 raise
         self.calls_taken.read_reply()
         return future
-
-    def _outstanding(self) -> Iterable[Call]:
-        return self._pending.values()
-
-    def _next_xid(self) -> int:
-        xid = super()._next_xid()
-        while xid in self._pending:
-            xid = super()._next_xid()
-        return xid
 
     def _transmit(self, call: Call) -> None:
         payload = call.payload
