@@ -113,6 +113,28 @@ def test_work_that_the_device_reports_too_early_is_reported_in_its_order(
         assert [each.wr for each in joined.near.completions] == reported
 
 
+def test_work_done_before_an_end_that_flushes_earlier_work_is_reported_as_done(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = joined.near
+    source = joined.far.pd.register(b"12345678", Access.REMOTE_READ)
+    sink = near.pd.register(bytearray(8), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    joined.far.post_receives(2, ReceivePool(8))
+    near.post_read("read", sink, 0, 8, source.handle, source.offset)
+    near.post_send("unsignaled", [b"x"], signaled=False)
+    near.post_send("send", [b"yz"])
+    joined.far.flush()
+    near.flush()
+    early = near._device.completions(3, True)[1:]
+    monkeypatch.setattr(near._device, "completions", lambda _most, _arm: early)
+    near.poll()
+    near.abort("enough")
+    assert list(near.completions) == [
+        Completion("read", Verb.RDMA_READ, Status.FLUSHED),
+        Completion("send", Verb.SEND, Status.SUCCESS, 2),
+    ]
+
+
 def test_no_more_reads_are_posted_than_the_ends_have_agreed_on(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     source = joined.far.pd.register(bytes(range(10)), Access.REMOTE_READ)
     memory = bytearray(10)

@@ -180,16 +180,17 @@ class DeviceSends:
     def flush(self, completions: deque[Completion]) -> None:
         """Ends all work of the send queue, in the order of posting: releases its memory, appends its completions.
 
-        Unsignaled work gets a completion in `completions`, too; bindings of memory windows and work with the identifier
-        OWN get none. The status is FLUSHED, or that of a failure, or SUCCESS for work that was done and waited for the
-        end of earlier work.
+        The status is that of a failure, or SUCCESS for signaled work that was done and waited for the end of earlier
+        work, or else FLUSHED, for unsignaled work as well. Unsignaled work that was done, bindings of memory windows and
+        work with the identifier OWN get no completion.
         """
         self.unposted.clear()
         while self.queued:
             send = self.queued.popleft()
             self.release(send)
-            if send.verb is not None and send.wr is not OWN:
-                completions.append(Completion(send.wr, send.verb, send.status))
+            done = send.status is Status.SUCCESS
+            if send.verb is not None and send.wr is not OWN and (send.signaled or not done):
+                completions.append(Completion(send.wr, send.verb, send.status, send.length if done else 0))
 
     def release(self, send: DeviceSend) -> None:
         """Ends the registrations that `pinned` made for `send`, and gives its slot back to the pool."""
