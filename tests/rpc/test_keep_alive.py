@@ -86,6 +86,19 @@ def test_any_reply_makes_asking_needless() -> None:
     assert watched.did == ["asked"]
 
 
+def test_a_server_that_answers_other_calls_is_not_given_up_while_the_null_call_waits_behind_them() -> None:
+    watched = Watched()
+    watched.passes(0, 60)
+    for late_s in (80, 100, 120):
+        watched.replies += 1
+        watched.passes(late_s)
+    assert watched.did == ["asked"]
+    watched.passes(139.9)
+    assert not watched.keep_alive.given_up
+    watched.passes(140)
+    assert watched.did == ["asked", "given up"]
+
+
 @each_case("idle_s", [None, 0.0])
 def test_without_an_interval_nothing_is_asked_but_a_first_call_must_be_answered(idle_s: float | None) -> None:
     assert Watched(idle_s).deadline_s is None

@@ -10,12 +10,13 @@ __all__ = ["KeepAlive"]
 class KeepAlive:
     """Detects that the server of one connection is silent; has deadlines, but no clock of its own.
 
-    After a wait of `idle_s` seconds without a reply, `ask` makes a NULL call. If it is not answered within `reply_s`
-    seconds, `give_up` is called once, and there are no further deadlines.
+    After a wait of `idle_s` seconds without a reply, `ask` makes a NULL call. If then neither it nor another call is
+    answered for `reply_s` seconds, `give_up` is called once, and there are no further deadlines. While other calls are
+    answered, the NULL call may take longer: it may wait behind slow ones.
 
     Args:
         idle_s: the seconds of a wait, at whose end `ask` is called or the next wait begins; None or 0: never ask.
-        reply_s: the seconds for which the reply to the NULL call is awaited.
+        reply_s: the seconds for which the reply to the NULL call, or any other, is awaited.
         replies: returns a count that rises with each reply on the connection.
         ask: makes a NULL call, whose end the owner reports by `answered`; returns False if it makes none: then the next
             wait of `idle_s` begins.
@@ -42,7 +43,7 @@ class KeepAlive:
         self._give_up = give_up
         self._asked = asked
         self.given_up = False
-        """Whether the NULL call was not answered in time."""
+        """Whether no reply came in time after the NULL call."""
         self._counted = replies()
         self._deadline_s: float | None = None
 
@@ -63,19 +64,20 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """At a deadline, calls `give_up` if the NULL call is unanswered, even if replies to other calls have arrived.
+        """At the end of a wait without a reply, calls `ask`, or `give_up` if the NULL call was made and is unanswered.
 
-        At the end of a wait of `idle_s`, calls `ask` if no reply has arrived since the wait began; if one has, only the
-        next wait begins. This has no effect before the deadline. `now_s` is the time of the clock of `next_deadline_s`.
+        If a reply to any call has arrived since the wait began, only the next wait begins: of `reply_s` while the NULL
+        call is unanswered. This has no effect before the deadline. `now_s` is the time of the clock of
+        `next_deadline_s`.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None
-        if self._asked:
+        if (replies := self._replies()) != self._counted:
+            self._counted = replies
+        elif self._asked:
             self.given_up = True
             self._give_up()
-        elif (replies := self._replies()) != self._counted:
-            self._counted = replies
         else:
             self._asked = self._ask()
 

@@ -104,7 +104,7 @@ class ReconnectPolicy:
     keepalive_s: float | None = 60.0
     """The seconds without a reply after which a NULL call checks whether the server answers; None or 0: never."""
     keepalive_reply_s: float = 20.0
-    """The seconds that the reply to that NULL call may take before the connection is given up."""
+    """The seconds without any reply after that NULL call until the connection is given up."""
     random: Callable[[], float] = random_fraction
     """Returns a random number from 0 to less than 1."""
 
@@ -345,9 +345,9 @@ class ConnectionKeeper:
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
         """Returns a new detector of the server's silence on `connection`, which the connection's timer serves.
 
-        After the policy's `keepalive_s` of silence the detector has a NULL call made (by `_watch`). If there is no
-        reply within `keepalive_reply_s`, it aborts `connection`. `asked`: whether the caller makes the first NULL call
-        itself, at once. From now on, `close` waits for the end of `connection`.
+        After the policy's `keepalive_s` of silence the detector has a NULL call made (by `_watch`). If no call is
+        answered within `keepalive_reply_s`, it aborts `connection`. `asked`: whether the caller makes the first NULL
+        call itself, at once. From now on, `close` waits for the end of `connection`.
         """
         self._leaving[connection] = ended = asyncio.ensure_future(connection.wait_closed())
         ended.add_done_callback(lambda _: self._leaving.pop(connection))
