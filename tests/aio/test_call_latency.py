@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 import threading
 from collections.abc import Awaitable, Callable
@@ -151,6 +152,10 @@ def test_calls_without_a_reply_are_counted_by_their_reason(clock: Clock) -> None
         assert (timeout.ops, timeout.timeouts, timeout.errors, timeout.rtt.count) == (1, 1, 1, 0)
         assert timeout.execute.sum_ns >= 9_000_000
         assert here["GETATTR", "CANCELLED"].ops == 1
+        with pytest.raises(ZeroDivisionError):
+            await client.call(dataclasses.replace(v3.NULL, encode_args=lambda _, __: 1 // 0), None)
+        unsent = made(client)["NULL", "NOT_SENT"]
+        assert (unsent.ops, unsent.trans, unsent.rtt.count) == (1, 0, 0)
         files.go_on.set()
 
     use(work)

@@ -172,7 +172,7 @@ def counts() -> CallCounts:
 @each_case("served", [False, True])
 def test_every_number_is_told(status: str, served: bool) -> None:
     told = counts().snapshot_as(PLACE, status, served=served).as_json()
-    replied = status in {SUCCESS, "NFS3ERR_STALE"}
+    replied = status in {SUCCESS, "NFS3ERR_STALE", OTHER}
     assert {name: value for name, value in told.items() if not name.endswith("_us")} == {
         "program": 100003,
         "version": 3,

@@ -60,8 +60,8 @@ _RECENT_MAX = 384
 """Numbers of calls that are noted, three for each: some 12 KiB for each procedure until they are counted, in 30
 microseconds."""
 
-_UNREPLIED = frozenset({TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER})
-_OWN = _UNREPLIED | {SUCCESS, REPEATED, DROPPED, REFUSED}
+_UNREPLIED = frozenset({TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT})
+_OWN = _UNREPLIED | {SUCCESS, REPEATED, DROPPED, REFUSED, OTHER}
 """The statuses that no peer can add to: they take no part in the bound on those of one procedure."""
 
 _Where: TypeAlias = tuple[int, int, str]

@@ -125,6 +125,8 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
     call.error = error
     if error is not None:
         call.status = status_of(error)
+        if call.status == OTHER and not call.transmissions:
+            call.status = NOT_SENT
     else:
         status = call.procedure.status
         call.status = 0 if status is None else status(outcome)
