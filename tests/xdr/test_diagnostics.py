@@ -440,3 +440,16 @@ program P { version V { int ADD(int) = NP; int SUB(int) = NQ; } = NV; version W 
 def test_a_misspelt_name_stays_an_error_in_the_lenient_dialect(error: tuple[str, ...]) -> None:
     source, expected = told(*error)
     assert str(refused(source, lenient=True)) == f"error: {expected}"
+
+
+@each_case(
+    ("source", "messages"),
+    [
+        ("typedef A x;\ntypedef B x;", ["type A is not defined", "x is defined twice"]),
+        ("typedef x x;\ntypedef A x;", ["type A is not defined"]),
+    ],
+)
+def test_typedefs_that_might_all_be_turned_round_leave_no_type_undefined_by_that(
+    source: str, messages: list[str]
+) -> None:
+    assert [remark.message for remark in refused(source, lenient=True).diagnostics] == messages

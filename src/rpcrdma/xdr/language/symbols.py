@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from rpcrdma.file_limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
 from rpcrdma.xdr.language import syntax
@@ -195,6 +195,13 @@ class Symbols:
             for item in definitions
             if isinstance(item, TypeDefinition)
         )
+        # A typedef that may be turned round, or is left out, makes no type of its name.
+        types.subtract(
+            item.declaration.name.name
+            for item in definitions
+            if isinstance(item, syntax.Typedef)
+            and (_names_itself(item.declaration) or _type_unknown(item.declaration, types))
+        )
         for item in definitions:
             match item:
                 case syntax.Constant(name, value):
@@ -223,19 +230,16 @@ class Symbols:
     def _turned_round(self, declaration: syntax.Declaration, types: Counter[str]) -> syntax.Declaration:
         """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`; others as they are.
 
-        A typedef is turned round only if another definition, or the language, makes KNOWN a type, and NEW is neither a
-        type nor a global name declared before.
+        A typedef is turned round only if KNOWN is a type without typedefs like it, and NEW is neither a type nor a
+        global name declared before.
 
         Args:
             declaration: the declaration of the typedef.
-            types: the number of types by name, those of the language included; a typedef counts for the name that is
-                last in the source. If this method turns a typedef round, it adds one for NEW, and KNOWN keeps its own.
+            types: the number of types by name, those of the language included, without typedefs that may be turned
+                round. If this method turns a typedef round, it adds one for NEW.
         """
-        if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
-            return declaration
-        new, known = declaration.type, declaration.name
-        # The typedef itself is one of the types with its name.
-        if types[known.name] < 2 or new.name in types or new.name in self._places:
+        new, known = _type_unknown(declaration, types), declaration.name
+        if new is None or not types[known.name] or new.name in self._places:
             return declaration
         self.deviates(new.place, f"typedef has the new name before the type: typedef {known.name} {new.name};")
         types[new.name] += 1
@@ -265,6 +269,13 @@ class Symbols:
                 if self.exceeds(limit, 0, 0xFFFFFFFF):
                     self.error(item.value.place, f"{limit} is not a limit: 0 to 4294967295")
                 self.limits[key] = (item, limit)
+
+
+def _type_unknown(declaration: syntax.Declaration, types: Container[str]) -> syntax.NamedType | None:
+    """Returns NEW of `typedef NEW KNOWN;` if it is not among the names in `types`, None for other declarations."""
+    if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
+        return None
+    return None if declaration.type.name in types else declaration.type
 
 
 def _names_itself(declaration: syntax.Declaration) -> bool:
