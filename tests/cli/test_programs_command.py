@@ -66,9 +66,18 @@ class Versions(Service):
             raise ProcedureUnavailable("NULL")
 
 
+class Leaving(Service):
+    """Ends the connection of each call."""
+
+    PROGRAM = Program(0x20000D04, 2, "LEAVING", {0: null_procedure(0x20000D04, 2)})
+
+    def null(self, args: None, context: Any) -> None:
+        context.client.abort("the test ends it")
+
+
 @pytest.fixture(scope="module", name="nfs")
 def nfs_fixture(serving: Serving) -> Iterator[dict[str, str]]:
-    with serving([Nfs(), Mount(), Versions(3), Versions(5)]) as urls:
+    with serving([Nfs(), Mount(), Versions(3), Versions(5), Leaving()]) as urls:
         yield urls
 
 
@@ -159,9 +168,15 @@ def test_the_port_of_the_url_is_asked_without_a_port_mapper(
     scheme: str, nfs: dict[str, str], command: Command, nobody_listens: int
 ) -> None:
     words = ["programs", nfs[scheme], "--port-mapper", str(nobody_listens), "--program", "0x20000d02"]
-    ran = command.done(*words, "--program", "7", "--json")
+    ran = command.done(*words, "--program", "7", "--program", "0x20000d04", "--json")
     mounted = [(100005, 3, scheme, True, None)] if scheme == "tcp" else []
-    assert listed(ran.json, "program", "version", "netid", "answers", "error") == [
+    *rows, (program, version, netid, answers, error) = listed(
+        ran.json, "program", "version", "netid", "answers", "error"
+    )
+    # Its refusal named the version, for which the connection has ended.
+    assert (program, version, netid, answers) == (0x20000D04, 2, scheme, False)
+    assert "not offered" not in error
+    assert rows == [
         (7, None, scheme, False, "not offered here"),
         (100003, 3, scheme, True, None),
         *mounted,

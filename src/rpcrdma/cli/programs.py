@@ -191,10 +191,12 @@ async def _probe(
 
     timeout_s = options.connect_timeout_s
     probed = _Probed(set(), {})
+    offered: set[int] | None = None
     async with limited:
         try:
             async with connect(str(Url(scheme=target.scheme, host=host, port=target.port)), options=options) as there:
-                for version in sorted(versions | await _offered(there, target.program, timeout_s)):
+                offered = await _offered(there, target.program, timeout_s)
+                for version in sorted(versions | offered):
                     try:
                         await there.call(null_procedure(target.program, version), None, timeout_s=timeout_s)
                     except RpcError as error:
@@ -202,9 +204,9 @@ async def _probe(
                     else:
                         probed.answered.add(version)
         except RpcRdmaError as error:
-            for version in versions - probed.answered:
+            for version in versions.union(offered or ()) - probed.answered:
                 probed.failed.setdefault(version, console.in_options(error.message))
-            if not probed.answered:
+            if offered is None:
                 probed.unreachable = error
     return probed
 
