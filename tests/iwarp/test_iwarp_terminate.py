@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,14 @@ def test_messages_are_the_golden_octets(name: str, told: TerminateMessage) -> No
     octets = VECTORS[name][20:-4]
     assert encode_terminate(told) == octets
     assert decode_terminate(memoryview(octets)) == told
+
+
+@pytest.mark.req("RD-4")
+@each_case("header", [UNTAGGED_HEADER, TAGGED_HEADER])
+def test_a_header_without_the_segments_length_has_a_length_before_it(header: bytes) -> None:
+    octets = encode_terminate(TerminateMessage(code=0x1202, ddp_header=header, read_header=READ_HEADER))
+    assert octets == bytes([0x12, 0x02, 0x60, 0, 0, 0]) + header + READ_HEADER
+    assert decode_terminate(octets) == replace(message(0x1202, (True, True, True), header), segment_octets=0)
 
 
 @pytest.mark.req("RD-3")

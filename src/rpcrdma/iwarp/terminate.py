@@ -232,12 +232,16 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """Encodes a Terminate, without its DDP header; the bits M, D and R announce the optional fields of `message`."""
+    """Encodes a Terminate, without its DDP header; the bits M, D and R announce the optional fields of `message`.
+
+    Before a `ddp_header` without `segment_octets` stands the length 0, which M does not announce as valid.
+    """
     flags = 0
     body = b""
     if message.segment_octets is not None:
         flags |= _M
-        body = _LENGTH.pack(message.segment_octets)
+    if message.segment_octets is not None or message.ddp_header:
+        body = _LENGTH.pack(message.segment_octets or 0)
     if message.ddp_header:
         flags |= _D
         body += message.ddp_header
