@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.streams.append_turns import append_turn
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
@@ -359,6 +360,37 @@ async def test_an_append_that_is_given_up_leaves_its_turn_to_the_next(server: An
     for file in files:
         await file.close()
     assert bytes(thing.data).replace(b"A", b"") == b"0BC"
+
+
+@each_case("waits_for", ["its first step", "its turn", "GETATTR", "WRITE"])
+async def test_an_append_that_closing_the_file_system_cancels_is_an_error(new_server: Any, waits_for: str) -> None:
+    server, mounted = new_server()
+    handle = server.handle(server.put("/file")).data
+    fs = mounted()
+    server.hold[waits_for] = asyncio.Event()
+    file = await fs.open("/file", "ab")
+    async with append_turn(handle if waits_for == "its turn" else b"another file"):
+        await file.write(pattern(BLOCK))
+        if waits_for != "its first step":
+            for _ in range(10):
+                await asyncio.sleep(0)
+        flushing = asyncio.create_task(file.flush())
+        await fs.close()
+    with pytest.raises(TransportClosed, match="appending was cancelled"):
+        await flushing
+    with pytest.raises(TransportClosed, match="appending was cancelled"):
+        await file.close()
+
+
+async def test_a_write_that_closing_the_file_system_cancels_is_sent_by_the_next_flush(
+    server: Any, mounted: Any
+) -> None:
+    fs = mounted()
+    async with await fs.open("/file", "wb") as file:
+        await file.write(pattern(2 * BLOCK))
+        await fs.close()
+        assert server.calls["WRITE"] == 0
+    assert bytes(server.at("/file").data) == pattern(2 * BLOCK)
 
 
 @in_virtual_time

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.aio.misuse import check_loop
+from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.append_turns import append_turn
@@ -51,8 +52,8 @@ class _Extent:
 class WriteBehind:
     """Gathers the data written to one file in blocks and sends them, as UNSTABLE WRITEs that COMMIT follows.
 
-    A WRITE or COMMIT that fails ends the writing: the data that the server does not have is dropped, and every later
-    call raises the same error. Methods may be called concurrently.
+    A WRITE or COMMIT that fails, or an append that is cancelled, ends the writing: the data that the server does not
+    have is dropped, and every later call raises the same error. Methods may be called concurrently.
 
     Args:
         procedures: makes the calls.
@@ -259,7 +260,19 @@ class WriteBehind:
     def _send(self, extents: list[_Extent], work: Coroutine[Any, Any, None]) -> None:
         task = self._start(work)
         self._in_flight[task] = extents
-        task.add_done_callback(self._in_flight.pop)
+        task.add_done_callback(self._arrived)
+
+    def _arrived(self, task: asyncio.Task[None]) -> None:
+        """Takes `task` out of those in flight; if it was cancelled, keeps its extents, or ends the writing."""
+        extents = self._in_flight.pop(task)
+        if not task.cancelled():
+            return
+        if self._appending:
+            # Sent again after its turn, the data might be written over what others have appended since.
+            self._fail(TransportClosed("appending was cancelled: the file system or its event loop was closed"))
+        else:
+            # A task that is cancelled before its first step has kept nothing itself.
+            self._uncommitted.extend(extent for extent in extents if extent not in self._uncommitted)
 
     def _sent_extents(self) -> list[_Extent]:
         return [extent for extents in self._in_flight.values() for extent in extents]
