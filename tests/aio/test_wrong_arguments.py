@@ -117,6 +117,8 @@ def test_a_number_of_options_is_at_least_0_finite_and_a_number(options: Any, nam
         assert getattr(options(**{name: None}), name) is None
 
 
-def test_a_server_that_would_answer_no_host_is_refused() -> None:
+def test_an_option_by_which_nothing_would_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="files_at_once is 0"):
+        FileOptions(files_at_once=0)
     with pytest.raises(ValueError, match="calls_per_host is 0"):
         rpcrdma.ServeOptions(calls_per_host=0)

@@ -29,8 +29,8 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 class FileOptions:
     """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`.
 
-    Raises TypeError for a value that is no whole number, ValueError for a negative number. `files_at_once` has to be at
-    least 1 (not checked); `direct_calls` 0 counts as 1; a bound of 0 names admits what one reply lists.
+    Raises TypeError for a value that is no whole number, ValueError for a negative number, or 0 `files_at_once`.
+    `direct_calls` 0 counts as 1; a bound of 0 names admits what one reply lists.
     """
 
     direct_calls: int = 8
@@ -44,6 +44,10 @@ class FileOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.files_at_once == 0:
+            raise ValueError(
+                "files_at_once is 0, so that copies of trees would wait for ever; 1 copies one file after the other"
+            )
 
 
 _LEAST = 4096
