@@ -276,6 +276,11 @@ async def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> No
                 raise OSError("full")
         with pytest.raises(OSError, match="full"):
             await waiting
+        late = asyncio.ensure_future(block(60))
+        await asyncio.wait({late}, timeout=0)
+        assert late.done()
+        with pytest.raises(OSError, match="full"):
+            late.result()
         assert begun == [0, 10, 20, 30]
         ends[30].set_result(None)
 

@@ -161,7 +161,7 @@ def window_octets(calls: int, block: int) -> int:
 class InOrder:
     """The blocks in progress of a copy: a block that starts `window` octets or more beyond the first one waits.
 
-    Blocks that wait when another block fails raise its exception.
+    Blocks that wait when another block fails, or come later, raise its exception.
     """
 
     def __init__(self, window: int) -> None:
@@ -176,13 +176,13 @@ class InOrder:
 
         The `async with` block then copies the block at `start`. Its normal exit counts that block as done. After an
         exception in it, the block counts as in progress for good; unless that is a CancelledError, the calls that wait
-        raise it, too. The caller makes no further calls then (see `run_each`).
+        and all later ones raise it, too.
         """
-        while self._begun and start - min(self._begun) >= self._window:
+        while self._failure is None and self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()
             await self._moved.wait()
-            if self._failure is not None:
-                raise self._failure
+        if self._failure is not None:
+            raise self._failure
         self._begun.add(start)
         try:
             yield
