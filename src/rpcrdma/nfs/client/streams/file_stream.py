@@ -301,13 +301,12 @@ class NfsFile:
             ahead: the most octets, at least 0, to fetch behind those, which is not waited for.
 
         Returns:
-            (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them that
-                have already been fetched in the same block, empty if there are none, valid as long as those of
-                `views`).
+            (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them in
+                the same block that have been fetched already, maybe none, valid as long as those of `views`).
 
         Raises:
             NfsError: the server refuses.
-            ValueError: the file is closed or was not opened for reading, or `size` or `offset` is negative.
+            ValueError: the file is closed or was not opened for reading, or an argument is negative.
             OutOfMemory: `size` octets do not fit in memory.
         """
 
@@ -320,7 +319,8 @@ class NfsFile:
 
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            check_offset(offset)
+            if min(offset, ahead) < 0:
+                raise ValueError(f"negative offset {offset} or ahead {ahead}")
             found = await placed_bytes(self._node, size, fill)
             # Without octets, the row may be that of a read elsewhere.
             return found, self._ahead.rest(offset + len(found)) if found else memoryview(b"")
