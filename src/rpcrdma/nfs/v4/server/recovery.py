@@ -110,6 +110,7 @@ class RecoveryDatabase:
         random_bytes: returns the given number of random octets, for the number of the first run, and for the attribute
             `name`, by which clients know the server, if no address has a port other than 0.
         addresses: the URLs at which the server listens; clients do not return to one with the port 0 (any free port).
+            Without any, an earlier run without any is one of this server.
         exports: texts that identify the exports; without any, the rows of all exports count.
     """
 
@@ -349,7 +350,7 @@ def _meet(one: str, other: str) -> bool:
     """Returns whether `one` and `other`, URLs of servers divided by spaces, have an address in common.
 
     Schemes and ports have to be equal, and hosts, unless one is "0.0.0.0" or "[::]". An address with the port 0 equals
-    none.
+    none. Two texts without any address count as having one in common.
     """
     for (scheme, host, port), there in itertools.product(map(_place, one.split(" ")), map(_place, other.split(" "))):
         hosts = {host, there[1]}
