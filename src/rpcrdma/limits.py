@@ -490,6 +490,10 @@ RPCBIND_ANSWERS_S = 3.0
 """Seconds for all answers of this machine's rpcbind to one look at its list, which takes a thousandth of that. The
 start and the end of a server wait this long for an rpcbind that hangs."""
 
+RPCBIND_OTHER_SERVER_S = 1.0
+"""Seconds for servers of the same user, at all addresses in the list of rpcbind, to accept a connection. On this
+machine they take a thousandth of that. The rest of RPCBIND_ANSWERS_S is left to rpcbind."""
+
 RPCBIND_LOOK_S = 60.0
 """Seconds between two looks at the list of rpcbind. After the death of rpcbind no client finds the server until the
 next one."""

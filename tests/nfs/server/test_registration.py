@@ -290,12 +290,22 @@ async def test_root_takes_the_place_of_another_users_registration(
     await ours.close()
 
 
+@each_case("silent", [False, True])
 @jumping
 async def test_a_stale_registration_of_the_same_user_is_replaced(
-    rpcbind: Rpcbind, caplog: pytest.LogCaptureFixture
+    silent: bool, rpcbind: Rpcbind, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def answers_nobody(host: str, port: int) -> socket.socket:
+        await time_passes(60)
+        raise AssertionError(host)
+
+    rpcbind.entries = dict(OF_OTHERS)
+    if silent:
+        monkeypatch.setattr(registration, "connected_socket", answers_nobody)
     for netid, address in (("tcp", ELSEWHERE), ("tcp6", "::.48.57"), ("rdma", "no address"), ("rdma6", "")):
         rpcbind.entries[100003, 3, netid] = (address, "superuser")
+    for netid, address in (("tcp", ELSEWHERE), ("tcp6", "::.48.57")):
+        rpcbind.entries[100005, 3, netid] = (address, "superuser")
     ours = registered()
     await ours.start(required=True)
     assert rpcbind.entries == all_ours()

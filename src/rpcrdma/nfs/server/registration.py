@@ -15,7 +15,7 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import connected_socket, local_socket
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, RpcRdmaError
-from rpcrdma.limits import RPCBIND_ANSWERS_S, RPCBIND_LOOK_S
+from rpcrdma.limits import RPCBIND_ANSWERS_S, RPCBIND_LOOK_S, RPCBIND_OTHER_SERVER_S
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.universal_address import host_in, port_in, universal_address
 from rpcrdma.rpc.program import Program
@@ -288,14 +288,14 @@ class RegisteredPrograms:
         of the (program, version) pairs in `wanted`, except those at a TCP port of this server.
         """
         own_ports = {parse_url(each, listens=True).port for each in self._listening if each.startswith("tcp://")}
-        found: dict[tuple[int, int], str] = {}
-        for place, bound in present.items():
-            program = place[:2]
-            is_candidate = program in wanted - found.keys() and place.netid in {"tcp", "tcp6"}
-            is_elsewhere = bound.owner == self._owner and port_in(bound.addr) not in own_ports
-            if is_candidate and is_elsewhere and await _answers(bound.addr):
-                found[program] = printable(bound.addr)
-        return found
+        asked = [
+            (place[:2], bound.addr)
+            for place, bound in present.items()
+            if place[:2] in wanted and place.netid in {"tcp", "tcp6"}
+            if bound.owner == self._owner and port_in(bound.addr) not in own_ports
+        ]
+        answers = await asyncio.gather(*(_answers(address) for _, address in asked))
+        return {program: printable(address) for (program, address), found in zip(asked, answers, strict=True) if found}
 
 
 async def _listed(rpcbind: TcpConnection) -> dict[ProgramNetid, port_mapper.binding]:
@@ -310,8 +310,8 @@ def _binding(place: ProgramNetid, address: str = "", owner: str = "") -> port_ma
 async def _answers(address: str) -> bool:
     """Returns whether a server accepts a TCP connection at a universal address; False if the address is malformed.
 
-    A wildcard address stands for the loopback address. Any failure to connect is False as well. Has no limit of time of
-    its own: the caller cancels the call if the host is silent.
+    A wildcard address stands for the loopback address. Any failure to connect is False as well, and so is no answer
+    within `RPCBIND_OTHER_SERVER_S` (1) seconds.
     """
     port = port_in(address)
     try:
@@ -322,7 +322,8 @@ async def _answers(address: str) -> bool:
         return False
     loopback = "127.0.0.1" if host.version == 4 else "::1"
     try:
-        (await connected_socket(loopback if host.is_unspecified else str(host), port)).close()
-    except ConnectFailed:
+        async with asyncio.timeout(RPCBIND_OTHER_SERVER_S):
+            (await connected_socket(loopback if host.is_unspecified else str(host), port)).close()
+    except (ConnectFailed, TimeoutError):
         return False
     return True
