@@ -314,6 +314,30 @@ def test_a_file_that_is_opened_once_more_keeps_the_mark_of_data_written_until_th
     assert cache.held[file].unstable
 
 
+def test_a_file_that_another_client_writes_before_its_creation_returns_keeps_the_mark_of_these_data(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = server.services.nfs.exports.parts.files
+    created = files.created
+
+    def after_a_write(node: Any, fd: int) -> None:
+        server.write(server.lookup(root, "new"), b"x")
+        created(node, fd)
+
+    monkeypatch.setattr(files, "created", after_a_write)
+    file = server.create(root, "new")
+    assert files._cache.held[file].unstable
+    # A file of another tree with the same handle is another file.
+    synced: list[int] = []
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fsync", synced.append)
+    monkeypatch.setattr("rpcrdma.nfs.export.file_access.os.fdatasync", synced.append)
+    kept = files._cache.held[file]
+    kept.tree = None
+    server.read(file)
+    assert synced == [kept.fd]
+    assert not files._cache.held[file].unstable
+
+
 def test_a_file_that_is_evicted_just_before_the_data_of_a_write_is_marked_again(
     server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

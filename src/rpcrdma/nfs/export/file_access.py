@@ -358,8 +358,7 @@ class OpenFiles:
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """Returns the file of `node`, open to write and maybe read, if `caller` may write or owns it; may block.
 
-        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it; or OSError: EACCES
-        and others: it cannot be opened.
+        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
         """
         file = self.open_for_writing(node)
         if file is None:
@@ -370,10 +369,7 @@ class OpenFiles:
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """Returns the file of `node` if it is already open for writing, else None; checks no rights.
-
-        `OpenFile.check_writer` decides whether a caller may write it.
-        """
+        """Returns the file of `node` if it is open for writing already, else None; rights are not checked here."""
         file = self.get(node)
         return file if file is not None and file.writable else None
 
@@ -383,7 +379,7 @@ class OpenFiles:
         Takes over `fd`, even on an error, and the place of a file kept with the same handle. A creator without the
         right to open the file again can still write by `fd`.
         """
-        self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
+        self._keep(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode | OpenFile) -> OpenFile | None:
         """Returns the open file kept for the object of `node`, marked as used (see `drop_idle`); None: none is kept."""
@@ -401,7 +397,7 @@ class OpenFiles:
             held = self.get(file)
             (held or file).unstable = True
         if held is None and not file.in_memory:
-            self._cache.put(file)
+            self._keep(file)
 
     def drop(self, node: HeldNode) -> None:
         """Drops the open file of a removed node without a sync; the descriptor closes when no call uses it."""
@@ -467,10 +463,14 @@ class OpenFiles:
                         raise
             # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
             fd = os.open(node.proc_path, mode | _FLAGS)
-        file = OpenFile(fd, node, self._state, readable=readable, writable=writable)
+        return self._keep(OpenFile(fd, node, self._state, readable=readable, writable=writable))
+
+    def _keep(self, file: OpenFile) -> OpenFile:
         before = self._cache.put(file)
+        if before is not None and before.tree is not file.tree:
+            _synced([before])
         # Only now, since a call may have written to the file before until then.
-        if before is not None and before.unstable:
+        elif before is not None and before.unstable:
             file.unstable, before.unstable = True, False
         return file
 
