@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +42,40 @@ def test_create_makes_a_file_and_describes_it(server: Any, root: bytes, tree: Pa
     assert reply.dir_wcc.before.value.mtime != reply.dir_wcc.after.value.mtime
 
 
-@each_case("mask", [0o022, 0o077, 0o000])
-def test_modes_are_what_the_client_asks_for(mask: int, start: Any) -> None:
+_NO_ID = 0xFFFFFFFF
+_DEFAULT_ACL = struct.pack("<I HHI HHI HHI", 2, 0x01, 6, _NO_ID, 0x04, 4, _NO_ID, 0x20, 0, _NO_ID)
+"""The extended attribute of a directory whose default ACL is u::rw-,g::r--,o::---."""
+
+
+@each_case(
+    ("mask", "acl", "mode"),
+    [
+        (0o022, b"", "0o2775"),
+        (0o077, b"", "0o2775"),
+        (0o000, b"", "0o2775"),
+        # As mkdir(2) and others do, which a server of Linux calls.
+        (0o022, _DEFAULT_ACL, "0o2640"),
+        (0o000, _DEFAULT_ACL, "0o2640"),
+    ],
+)
+def test_modes_are_what_the_client_asks_for_less_what_a_default_acl_takes_away(
+    mask: int, acl: bytes, mode: str, start: Any, tree: Path
+) -> None:
+    if acl:
+        os.setxattr(tree, "system.posix_acl_default", acl)
     before = os.umask(mask)
     try:
         server = start()
         root, wanted = server.mount(), server.sattr(mode=0o2775)
         fifo = v3.mknoddata3(v3.ftype3.NF3FIFO, wanted)
         made = [
-            create(server, root, f"file-{mask}", v3.createmode3.GUARDED, wanted),
-            server.call("mkdir", v3.MKDIR3args(server.dirop(root, f"dir-{mask}"), wanted)),
-            server.call("mknod", v3.MKNOD3args(server.dirop(root, f"fifo-{mask}"), fifo)),
+            create(server, root, f"file-{mask}-{mode}", v3.createmode3.GUARDED, wanted),
+            server.call("mkdir", v3.MKDIR3args(server.dirop(root, f"dir-{mask}-{mode}"), wanted)),
+            server.call("mknod", v3.MKNOD3args(server.dirop(root, f"fifo-{mask}-{mode}"), fifo)),
         ]
     finally:
         os.umask(before)
-    assert [oct(reply.value.obj_attributes.value.mode) for reply in made] == ["0o2775"] * 3
+    assert [oct(reply.value.obj_attributes.value.mode) for reply in made] == [mode] * 3
 
 
 def test_an_exclusive_create_can_be_repeated_by_its_author_until_attributes_are_set(start: Any) -> None:

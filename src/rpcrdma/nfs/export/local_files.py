@@ -314,17 +314,17 @@ class Files(LocalObject):
         """Gives this new object the mode `mode` and the owner and times in `wanted`; the thread acts as the caller.
 
         `mode` None: the object has no mode of its own. Permissions other than those of `mode` less the server's umask
-        are taken to be restricted by a default ACL, and the object's mode stays, unless `mode` has set-ID or sticky
-        bits that the object lacks: then all of `mode` is set. Only root may set an owner; for others `wanted.uid` and
-        `wanted.gid` are ignored. Raises OSError if the system refuses a change.
+        are taken to be restricted by a default ACL and stay, as Linux has them; set-ID and sticky bits are those of
+        `mode`. Only root may set an owner; for others `wanted.uid` and `wanted.gid` are ignored. Raises OSError if the
+        system refuses a change.
         """
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)
             # The server's umask must not take away bits that the client asks for; a default ACL may.
-            if given & 0o777 == mode & 0o777 & ~self.tree.parts.umask or mode & 0o7000 & ~given:
-                wanted_mode = mode | (given & stat.S_ISGID)
-                if wanted_mode != given:
-                    os.chmod(self.proc_path, wanted_mode)
+            permissions = mode if given & 0o777 == mode & 0o777 & ~self.tree.parts.umask else given
+            wanted_mode = (permissions & 0o777) | (mode & 0o7000) | (given & stat.S_ISGID)
+            if wanted_mode != given:
+                os.chmod(self.proc_path, wanted_mode)
         if caller.uid == 0 and (wanted.uid is not None or wanted.gid is not None):
             self._set_owner(wanted)
         if wanted.atime is not None or wanted.mtime is not None:
