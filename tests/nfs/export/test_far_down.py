@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.nfs.export import long_paths
 from rpcrdma.nfs.export.long_paths import path_of_ancestor, reach
 from support.cases import each_case
 
@@ -73,13 +75,17 @@ def test_names_lead_down_however_many(chain: tuple[Path, int], levels: int) -> N
 
 
 @pytest.mark.thorough
-def test_names_lead_through_no_link_and_not_up(chain: tuple[Path, int], tmp_path: Path) -> None:
+@each_case("octets", [4000, 4])
+def test_names_lead_through_no_link_and_not_up(octets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # However many of them go in one system call.
+    monkeypatch.setattr(long_paths, "_PATH_OCTETS", octets)
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "inner").mkdir()
     top = os.open(tmp_path, os.O_PATH)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for names in ([b"link", b"inner"], [b".."], [b"inner", b"..", b".."], [b"none"], [b"inner"] * 2):
-        with pytest.raises(OSError, match="Errno"):
+        with pytest.raises(OSError, match="Errno") as caught:
             reach(top, names)
+        assert (caught.value.errno == errno.ELOOP) == (b"link" in names)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     os.close(top)

@@ -63,7 +63,8 @@ def reach(directory: int, names: Sequence[bytes]) -> int:
             while at < len(names) and len(path) + 1 + len(names[at]) <= _PATH_OCTETS:
                 path += b"/" + names[at]
                 at += 1
-            further = open_beneath(fd, path)
+            # A link at the end of all is opened itself, one within the path is not.
+            further = open_beneath(fd, path + b"/" if at < len(names) else path)
             os.close(fd)
             fd = further
     except BaseException:
