@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import resource
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,18 @@ class Leased:
         found = self.delegated(client, handle)
         assert found is not None
         return found
+
+    @property
+    def lock_is_free(self) -> bool:
+        """Whether another thread than this one could take or end a lease now."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._take_lock).result()
+
+    def _take_lock(self) -> bool:
+        is_free = self.leases._lock.acquire(blocking=False)
+        if is_free:
+            self.leases._lock.release()
+        return is_free
 
     @property
     def lease_holds(self) -> bool:
@@ -272,12 +286,41 @@ def test_local_writers_wait_also_after_others_have_locked_for_reading_or_asked_f
     assert [each.other for each in leased.server.recalled] == [stateid.other]
 
 
-def test_a_descriptor_for_writing_that_nobody_needs_is_in_nobodys_way(leased: Leased) -> None:
+def test_a_descriptor_for_writing_that_nobody_needs_is_in_nobodys_way(
+    leased: Leased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, closed = leased.served.local.parts.files, []
+
+    def close_idle(node: Any) -> bool:
+        # It takes another lock, with which a thread may wait for the lock of the leases.
+        assert leased.lock_is_free
+        closed.append(node)
+        return idle(node)
+
+    idle = files.drop_idle_writer
+    monkeypatch.setattr(files, "drop_idle_writer", close_idle)
     written = leased.other.opened(leased.handle, READ | WRITE)
     assert leased.other.run(leased.file, write(written, 0, b"x")).status == "OK"
     assert leased.delegated() is None
     assert leased.other.run(leased.file, close(written)).status == "OK"
     assert leased.delegated() is not None
+    assert closed
+
+
+def test_no_lease_ends_while_another_thread_asks_the_kernel_about_it(
+    leased: Leased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased.given()
+    (lease,) = (each.lease for each in leased.server.state.claims.delegates(next(iter(leased.leases._files))))
+    real, free = fcntl.fcntl, []
+
+    def ask(fd: int, *how: Any) -> Any:
+        free.append(leased.lock_is_free)
+        return real(fd, *how)
+
+    monkeypatch.setattr(fcntl, "fcntl", ask)
+    assert not lease.broken
+    assert free == [False], "its descriptor might be another file's by then"
 
 
 def test_none_is_given_of_a_file_that_a_local_process_has_open_for_writing(leased: Leased) -> None:

@@ -105,9 +105,7 @@ class LocalLease:
         the owner ends the lease. Without such a read within `NFS_LEASE_STALLED_S` seconds of the kernel's report, the
         server lets the writers go on.
         """
-        leased = self._leased
-        leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
-        return leased.seen
+        return self._leases.is_broken(self._leased)
 
 
 class LocalLeases:
@@ -176,37 +174,35 @@ class LocalLeases:
             return None
         leased = _LeasedFile(fd, file, identity, on_writer)
         leased.users = 1
-        with self._lock:
-            is_full = len(self._files) >= self.files_max
-            if file in self._files or is_full or not self._take(leased, close_idle_writer):
-                os.close(fd)
-                return None
-            self._files[file] = self._by_fd[fd] = leased
-            self._by_identity.setdefault(identity, []).append(leased)
+        taken = self._take(leased)
+        if taken is None:
+            # Without `_lock`: a thread with the lock of the open files, which this takes, may be collecting a lease.
+            taken = close_idle_writer() and self._take(leased)
+        if not taken:
+            os.close(fd)
+            return None
         return LocalLease(self, leased)
 
-    def _take(self, leased: _LeasedFile, close_idle_writer: Callable[[], bool]) -> bool:
-        """Registers a file for reports of changes and takes the kernel's lease; returns False if either is impossible.
+    def _take(self, leased: _LeasedFile) -> bool | None:
+        """Registers a file for reports of changes, takes the kernel's lease, and adds the file to those with a lease.
 
-        `close_idle_writer`, as in `lease`, is called if the file is open for writing. The caller holds `_lock`.
+        Returns whether that was possible; None: it is not, as the file is open for writing.
         """
-        reports = self._started()
-        if reports is None:
-            return False
-        try:
-            mark_for_events(reports.changes, leased.fd, _LEASED)
-            fcntl.fcntl(leased.fd, _F_SETOWN_EX, _OWNER.pack(_THREAD, reports.thread_id))
-            fcntl.fcntl(leased.fd, fcntl.F_SETSIG, reports.signal)
+        with self._lock:
+            is_full = len(self._files) >= self.files_max
+            if leased.file in self._files or is_full or (reports := self._started()) is None:
+                return False
             try:
+                mark_for_events(reports.changes, leased.fd, _LEASED)
+                fcntl.fcntl(leased.fd, _F_SETOWN_EX, _OWNER.pack(_THREAD, reports.thread_id))
+                fcntl.fcntl(leased.fd, fcntl.F_SETSIG, reports.signal)
                 fcntl.fcntl(leased.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-            except BlockingIOError:
-                if not close_idle_writer():
-                    raise
-                fcntl.fcntl(leased.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        except OSError:
-            self._unmark(leased)
-            return False
-        leased.locked = True
+            except OSError as error:
+                self._unmark(leased)
+                return None if isinstance(error, BlockingIOError) else False
+            leased.locked = True
+            self._files[leased.file] = self._by_fd[leased.fd] = leased
+            self._by_identity.setdefault(leased.identity, []).append(leased)
         return True
 
     def _started(self) -> _Reports | None:
@@ -224,6 +220,13 @@ class LocalLeases:
                 self._possible = False
                 _LOGGER.info("clients get no delegations of files in local directories: %s", error)
         return self._reports
+
+    def is_broken(self, leased: _LeasedFile) -> bool:
+        """Returns `LocalLease.broken` of a lease on `leased`, and remembers it for `pass_by`."""
+        # Another thread may give the lease up, and close the descriptor.
+        with self._lock:
+            leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
+            return leased.seen
 
     def release(self, leased: _LeasedFile) -> None:
         """Ends one `LocalLease` of `leased`; with the last one gives up the kernel's lease and closes the file."""
