@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.nfs.export import server_state
 from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.linux_calls import birth_and_mount
 from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, StatePlace, open_state
+from rpcrdma.nfs.export.server_state import DELETED, FORMAT, NameInDirectory, PlaceIndex, StatePlace, open_state
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.server import Export, build_services
 from rpcrdma.nfs.v3 import nfsstat3
@@ -181,6 +182,35 @@ def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
     assert again.find(b"1") is None
     assert again.find(b"2") == NameInDirectory(b"root", b"moved")
     again.close()
+
+
+@each_case(
+    ("change", "place"),
+    [
+        (lambda index: index.remember(b"1", b"root", b"new"), NameInDirectory(b"root", b"new")),
+        (lambda index: index.forget(b"1"), None),
+        (lambda index: index.forget(b"1", deleted=True), DELETED),
+    ],
+)
+def test_what_changes_while_the_database_is_read_is_not_put_back(
+    change: Callable[[PlaceIndex], None], place: NameInDirectory | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = PlaceIndex(tmp_path / "places")
+    index.remember(b"1", b"root", b"old")
+    index.flush()
+    index._recent.clear()
+
+    def check_late(*row: object) -> bool:
+        change(index)
+        index.flush()
+        return True
+
+    monkeypatch.setattr(server_state, "_is_place", check_late)
+    assert index.find(b"1") == place
+    monkeypatch.undo()
+    index.flush()
+    assert index.find(b"1") == place
+    index.close()
 
 
 def test_places_are_nobody_elses_business(tmp_path: Path) -> None:

@@ -134,14 +134,13 @@ class PlaceIndex:
                     row = self._database.execute(_GET, (key,)).fetchone()
                 except sqlite3.Error as error:
                     self._do_without(error)
-        if row is None or not _is_place(*row):
-            return None
-        place = NameInDirectory(*row)
-        with self._lock:
-            if key in self._unwritten:
-                # It was seen elsewhere meanwhile.
-                return self._unwritten[key]
-            self._hold(key, place)
+            place = NameInDirectory(*row) if row is not None and _is_place(*row) else None
+            # Before a flush can follow: of an object that was seen elsewhere meanwhile, memory knows that.
+            with self._lock:
+                if key in self._recent or key in self._unwritten:
+                    return self._recent.get(key) or self._unwritten.get(key)
+                if place is not None:
+                    self._hold(key, place)
         return place
 
     def flush(self) -> None:
