@@ -60,8 +60,10 @@ def test_ping_shows_a_histogram(remote: Remote) -> None:
 
 def test_slow_calls_have_their_times_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     report = {"url": "tcp://h", "calls": 1, "lost": 0, "rtt_us": {"p99": 2934580.0}, "principal": None}
-    _print(report | {"security": "sys", "version": None, "xprtsec": "none"}, _Outcome([2934580.0]))
-    assert capsys.readouterr().out.startswith("tcp://h: 1 call, 0 lost\nround trip in µs: p99 2934580.0\n")
+    _print(report | {"security": "sys", "version": None, "xprtsec": "none"}, _Outcome([2934580.0, 20e6]))
+    out = capsys.readouterr().out
+    assert out.startswith("tcp://h: 1 call, 0 lost\nround trip in µs: p99 2934580.0\n  <   3117435 µs ")
+    assert "\n  <  20971520 µs        1 " in out
 
 
 @pytest.mark.thorough

@@ -282,10 +282,12 @@ def _worded(value: int | str | bool) -> str:
 
 def _print_histogram(round_trips_us: list[float]) -> None:
     """Prints a histogram of one or more round trips, in microseconds, with four lines for each doubling of the time."""
-    bounds = [10 * 2 ** (step / 4) for step in range(80)]
+    bounds = [10.0]
+    while bounds[-1] <= max(round_trips_us):
+        bounds.append(10 * 2 ** (len(bounds) / 4))
     counts = [0] * len(bounds)
     for value in round_trips_us:
-        counts[next((index for index, bound in enumerate(bounds) if value < bound), len(bounds) - 1)] += 1
+        counts[next(index for index, bound in enumerate(bounds) if value < bound)] += 1
     filled = [index for index, count in enumerate(counts) if count]
     most = max(counts)
     for index in range(filled[0], filled[-1] + 1):
