@@ -40,7 +40,7 @@ _EXIT_STATUS = """\
 : no connection could be made
 
 4
-: the peer broke the protocol
+: one side broke the protocol
 """
 
 _SERVER_LIFE = """\

@@ -57,7 +57,12 @@ BROKE = "the peer broke the protocol: "
         (DecodeError("count", 4, "8 octets", "3"), BROKE + "count at offset 4: need 8 octets, have 3", "", VIOLATION),
         (RemoteProtocolError("odd", rfc="8166 4.5"), BROKE + "odd (RFC 8166 4.5)", "", VIOLATION),
         (TransportClosed("gone"), "the connection ended: gone", "whether the last calls took", FAILED),
-        (TransportClosed("a bad checksum", protocol_error=True), BROKE + "a bad checksum", "", VIOLATION),
+        (
+            TransportClosed("a bad checksum", protocol_error=True),
+            "one side broke the protocol: a bad checksum",
+            "",
+            VIOLATION,
+        ),
         (CallTimeout("no reply within 3 s"), "no reply within 3 s", "the server may be overloaded; --timeout", FAILED),
         (RpcError("no"), "the server refused the call: no", "", FAILED),
         (LocalProtocolError("no URL"), "no URL", "", USAGE),

@@ -30,7 +30,7 @@ examples:
 
 exit status:
   0 done, 1 failed, 2 wrong usage, 3 could not connect,
-  4 the peer broke the protocol, 130 interrupted, 143 terminated
+  4 one side broke the protocol, 130 interrupted, 143 terminated
 
 environment:
   NO_COLOR             no colour

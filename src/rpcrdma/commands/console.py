@@ -83,7 +83,7 @@ class ExitStatus(enum.IntEnum):
     NOT_CONNECTED = 3
     """No connection could be made."""
     PROTOCOL_VIOLATION = 4
-    """The peer broke the protocol."""
+    """This side or the peer broke the protocol."""
     HUNG_UP = 129
     """The terminal has ended."""
     INTERRUPTED = 130

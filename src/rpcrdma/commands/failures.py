@@ -142,7 +142,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     if isinstance(error, TransportClosed):
         if error.protocol_error:
             message, hint = with_remedy(error.message)
-            return f"the peer broke the protocol: {message}", hint, ExitStatus.PROTOCOL_VIOLATION
+            return f"one side broke the protocol: {message}", hint, ExitStatus.PROTOCOL_VIOLATION
         return (
             f"the connection ended: {error.message}",
             "whether the last calls took effect is unknown",
