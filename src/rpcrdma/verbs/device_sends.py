@@ -181,8 +181,8 @@ class DeviceSends:
         """Ends all work of the send queue, in the order of posting: releases its memory, appends its completions.
 
         The status is that of a failure, or SUCCESS for signaled work that was done and waited for the end of earlier
-        work, or else FLUSHED, for unsignaled work as well. Unsignaled work that was done, bindings of memory windows and
-        work with the identifier OWN get no completion.
+        work, or else FLUSHED, for unsignaled work as well. Unsignaled work that was done, bindings of memory windows
+        and work with the identifier OWN get no completion.
         """
         self.unposted.clear()
         while self.queued:
