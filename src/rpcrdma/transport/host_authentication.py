@@ -88,6 +88,10 @@ _FINISHED: Final = frozenset({HandshakeState.AUTHENTICATED, HandshakeState.UNAUT
 _MANIFOLD: Final = frozenset({HostCause.UNKNOWN_ISSUER, HostCause.UNFIT, HostCause.NOT_TLS, HostCause.HANDSHAKE})
 """The causes for which the error message includes the details that OpenSSL gives."""
 _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
+_BAD_RECORD: Final = "RECORD_LAYER_FAILURE"
+"""The reason of OpenSSL 3.2 and later for a record that cannot be read; earlier versions have one for each fault."""
+_BAD_CLEAR_RECORD: Final = "PACKET_LENGTH_TOO_LONG"
+"""The reason of earlier versions for such a record before the cipher is chosen, where records are in the clear."""
 
 
 def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APPLICATION) -> ssl.SSLContext:
@@ -282,7 +286,7 @@ class HostAuthenticator:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError as error:
-            raise refusal_of(error) from None
+            raise refusal_of(error, tls) from None
         return True
 
     def _confirm(self, tls: _Tls, value: bytes) -> None:
@@ -295,7 +299,7 @@ class HostAuthenticator:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
-            raise refusal_of(error) from None
+            raise refusal_of(error, tls.of) from None
         raise refused(HostCause.UNEXPECTED, "records after the handshake")
 
     def _move(self, moved: HandshakeInput) -> None:
@@ -335,9 +339,11 @@ def proved_host(
     return identity
 
 
-def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
-    """Returns the exception for an error of OpenSSL in a handshake, whether this side or the peer has refused."""
+def refusal_of(error: ssl.SSLError, tls: ssl.SSLObject) -> HostAuthenticationFailed:
+    """Returns the exception for OpenSSL's `error` in the handshake `tls`, whether this side or the peer has refused."""
     reason = error.reason or ""
+    if reason == _BAD_RECORD and tls.cipher() is None:
+        reason = _BAD_CLEAR_RECORD
     _, alert, name = reason.partition("ALERT_")
     if alert:
         return refused_by_peer(name)

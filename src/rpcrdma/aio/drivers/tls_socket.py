@@ -160,7 +160,7 @@ class TlsSocket:
             self._send_out()
             return
         except ssl.SSLError as error:
-            refusal = refusal_of(error)
+            refusal = refusal_of(error, self._session)
             # Octets of no TLS get no answer (RFC 9289 section 5.1.1), and a refusal of the peer none either.
             if refusal.cause not in {HostCause.NOT_TLS.value, HostCause.REFUSED.value}:
                 self._send_out()
@@ -273,7 +273,7 @@ class TlsSocket:
             self._send_out()
             return count
         except ssl.SSLError as error:
-            refusal = refusal_of(error)
+            refusal = refusal_of(error, self._session)
             if refusal.cause == HostCause.REFUSED.value:
                 raise _ended(str(refusal)) from None
             self._send_out()
