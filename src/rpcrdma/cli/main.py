@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from rpcrdma import __version__
 from rpcrdma.cli.command_table import OF_LAB, OWN, added_commands
@@ -153,6 +153,8 @@ def run() -> int:
         # An object that the command has left may have to report when it is collected: a task that still waits.
         gc.collect()
         gc.freeze()
+        # What a terminal that is gone has not taken stays there, and its loss is no failure of the command.
+        _flush(sys.stderr)
 
 
 def _leave_out_what_lives() -> None:
@@ -191,7 +193,7 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
     except SystemExit:
         raise
     except BrokenPipeError:
-        _drop_output()
+        _drop(sys.stdout)
         return ExitStatus.READER_GONE
     except BaseException as error:  # noqa: BLE001 - users never get a traceback
         if os.environ.get("RPCRDMA_TRACEBACK"):
@@ -201,18 +203,26 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         from rpcrdma.commands.failures import tell  # noqa: PLC0415
 
         status = tell(error)
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _drop_output()
+        _flush(sys.stdout)
     finally:
         console.errors_as_json(None)
     return status
 
 
-def _drop_output() -> None:
-    """Redirects standard output to /dev/null, lest the interpreter tries to write the rest once more and complains."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _flush(stream: TextIO) -> None:
+    """Flushes a standard stream; drops what it refuses."""
+    try:
+        stream.flush()
+    except OSError:
+        _drop(stream)
+
+
+def _drop(stream: TextIO) -> None:
+    """Redirects a standard stream to /dev/null, lest the interpreter tries to write the rest once more and complains.
+
+    The interpreter's own status would be 120 then.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _configure_logging(args: argparse.Namespace) -> None:
