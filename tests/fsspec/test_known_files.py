@@ -381,6 +381,8 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
 
 
 @pytest.mark.thorough
+# Of Python 3.12 and later; the child only looks, and ends.
+@pytest.mark.filterwarnings("ignore:.* is multi-threaded, use of fork:DeprecationWarning")
 def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))

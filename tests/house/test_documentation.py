@@ -297,7 +297,8 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
 
 def check_types(files: list[Path], directory: Path) -> None:
     environment = {**os.environ, "MYPYPATH": f"{LIBRARY.parent}:{LAB.parent}"}
-    for version in ("3.11", "3.14"):
+    # The stubs of an installed package need not be for an older Python.
+    for version in sorted({f"3.{sys.version_info.minor}", "3.14"}):
         command = [sys.executable, "-m", "mypy", "--strict", "--python-version", version, "--config-file", "", *files]
         done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout

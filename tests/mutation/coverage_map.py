@@ -63,6 +63,8 @@ def environment(project: Project, **more: str) -> dict[str, str]:
     """The processes' environment: the same Hypothesis examples each time, this package before an installed one."""
     return {
         **os.environ,
+        # By sys.monitoring, its default from Python 3.14 on, a line belongs to the first test alone that executes it.
+        "COVERAGE_CORE": "ctrace",
         "HYPOTHESIS_PROFILE": "quick",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": f"{HERE}{os.pathsep}{project.package.parent}",
