@@ -56,17 +56,20 @@ class NfsUPath(UPath):
     def rename(self, target: Any, **kwargs: Any) -> Self:
         """Renames the object to `target` as `os.rename` does, so never into an existing directory `target`.
 
-        Between servers and exports, `RdmaFileSystem.mv` copies the object, also into such a directory, and removes it.
+        Calls `RdmaFileSystem.mv` instead between servers and exports, where that copies the object and then removes it,
+        and with any `kwargs` or another text than "/PATH". `mv` takes the object into an existing directory `target`.
 
         Args:
-            target: a path, or a text; a text that begins with a slash stands for a path at this server.
-            kwargs: as for `UPath.rename`; with any, the object is copied, and then removed at its old path.
+            target: a path, or a text: "/PATH" at this server, a URL, or "SERVER/PATH" with the server of this path.
+            kwargs: `recursive` and `maxdepth` for `mv`, which universal-pathlib deprecates.
 
         Returns:
-            The new path.
+            `target` as a path, also if the object is in that directory now; this path if `target` equals it.
 
         Raises:
-            OSError: as `os.rename`: the object is missing, or the server refuses.
+            OSError: the object is missing, the server refuses, or `mv` has not copied the contents of a directory.
+            ValueError: `target` has another scheme than this path.
+            NotImplementedError: `target` is relative.
         """
         if isinstance(target, str) and target.startswith("/"):
             target = self.joinpath(target)

@@ -128,7 +128,7 @@ class ReplyDecoder(Decoder):
 
 
 class ResultDecoder(ReplyDecoder):
-    """Decodes a reply whose caller gave buffers for bulk results; bulk results in the message itself are copied there.
+    """Decodes a reply whose caller gave buffers for bulk results; copies each result there unless it was placed there.
 
     Args:
         data: the message.

@@ -45,6 +45,7 @@ class Input(enum.IntEnum):
     AGREE = 4
     """The agreement is complete."""
     BREAK = 5
+    """A violation of the protocol, or another fault that no message can answer, or host authentication failed."""
     END = 6
     """The provider's connection has ended, and all arrived messages are handled."""
 

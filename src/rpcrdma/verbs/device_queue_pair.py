@@ -396,9 +396,9 @@ class DeviceQueuePair:
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
-        """Disconnects or rejects at the connection manager, whose errors are ignored; stops the device's queue pair.
+        """Disconnects or rejects at the connection manager, ignoring errors; destroys memory windows and queue pair.
 
-        `before`: the state before the end. `private_data`: octets for the peer if its request is rejected; None: none.
+        `before`: the state before the end; REQUESTED: rejects with `private_data` (None: empty); IDLE: only destroys.
         """
         try:
             if before is EndState.REQUESTED:

@@ -86,9 +86,9 @@ async def prepared_export(
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
-    """Returns whether a file differs in size or time of change from `before`, or is gone; connects to the export anew.
+    """Returns whether a file is gone, or its size or modification time (mtime) differs from `before`.
 
-    Returns False if the connection or a call fails. `opening` returns a context manager that connects to the export.
+    Connects to the export anew by the context manager that `opening` returns. Returns False if that or a call fails.
     """
     try:
         async with opening() as filesystem:

@@ -134,7 +134,7 @@ def read_configuration(path: Path) -> FileSettings:
 
 
 class _File:
-    """One configuration file, whose values and mistakes are added to `found`."""
+    """One configuration file; its method `read` reads it, and adds its values and mistakes to `found`."""
 
     def __init__(self, path: Path, found: FileSettings) -> None:
         self._path = path
