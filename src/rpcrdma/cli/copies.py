@@ -269,10 +269,10 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with `path` and a colon in front, or unchanged if it contains the path already.
+    """Returns `message` with the text of `path` and a colon in front, or unchanged if it contains that text.
 
-    In front, the path is shortened by `readable_path`; if `message` begins with the path's last name and a colon, the
-    path replaces them.
+    The text is that of `readable_path`, which shortens long paths. If `message` begins with the path's last name and a
+    colon, the text replaces them.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 

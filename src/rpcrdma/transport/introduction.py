@@ -330,9 +330,10 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts, in the statistics, a message that only grants credits, also one that is discarded.
+        """Counts, in the statistics, a message that only grants credits, before or after the connection is open.
 
-        Returns True; False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
+        Returns True; False if the message's Send invalidated a handle (`invalidated`, else None), for which the caller
+        ends the connection.
         """
         self._session.statistics.grants_received += 1
         return invalidated is None

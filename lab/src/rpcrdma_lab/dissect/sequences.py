@@ -57,6 +57,7 @@ class Sequences:
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
         """Joins a message to the sender's unfinished sequence (flag MORE); returns joined payload, its size and faults.
 
+        The joined payload is in the results for the first and the last message of the sequence; others have only sizes.
         A message that neither continues nor is continued is a complete sequence. Error messages, messages that only
         grant credits, and messages with faults in the header belong to no sequence: `Piece()` is returned. But a faulty
         message with the XID of the sequence and without MORE drops the sequence, without a further fault. Any other

@@ -349,7 +349,11 @@ class WorkerPool(Generic[T, R]):
         return None
 
     def _wake(self) -> None:
-        """Wakes sleeping threads, or starts new ones, for the calls to which threads have been assigned."""
+        """Wakes sleeping threads, or starts new ones, for the calls to which threads have been assigned.
+
+        Each call in `_long` gets a thread; those in `_brief` get one together, unless a thread runs brief calls now. If
+        a brief call has to wait for another one, has `_watch` called after 2 ms.
+        """
         self._wakes_soon = False
         if self._bell is None:
             self._bell = _Bell(blocks=False)

@@ -74,7 +74,7 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether the client has an open connection, so that calls are sent at once; false after `forget`."""
+        """Whether the client has an open connection, so that calls are sent at once; False for good after `forget`."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:

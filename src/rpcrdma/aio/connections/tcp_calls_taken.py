@@ -188,7 +188,8 @@ class TcpCallsTaken:
     def read_reply(self) -> None:
         """Resumes reading at a server that has made a call, so that it can receive the reply; no effect at a client.
 
-        A server with too many held calls does not resume.
+        A server that holds calls of RPC_UNSENT_REPLY_OCTETS_MAX octets does not resume, unless it is draining: then it
+        drops the calls that it reads.
         """
         if not self._active and (self.draining or self._may_hold()):
             self.stream.resume()

@@ -194,7 +194,8 @@ class WatchedDevice:
     def _fatal(self) -> bool:
         """Reads the waiting asynchronous events of the device, and records and logs which ports go down and up.
 
-        Returns whether the device has failed as a whole (DEVICE_FATAL).
+        Starts the 10 s after which users are told of a port that has gone down, and ends them when the port comes up.
+        Returns whether the device has failed as a whole (DEVICE_FATAL); the caller then has `lose` called.
         """
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:

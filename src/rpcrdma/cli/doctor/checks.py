@@ -71,7 +71,10 @@ class Finding:
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Returns an object for --json of each finding: subject, mark, text, remedy (None: none), and the `facts`."""
+    """Returns an object for --json of each finding: subject, mark, text and remedy (None: none).
+
+    The `facts` of the finding are further keys of the same object.
+    """
     return [
         {"subject": each.subject, "mark": each.mark, "text": each.text, "remedy": each.remedy or None} | each.facts
         for each in findings

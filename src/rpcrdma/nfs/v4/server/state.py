@@ -88,10 +88,13 @@ class State(HeldStates):
         """The time of the last recall, in monotonic seconds, by the key of the file, the oldest first; bounded."""
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held by `locked`, again once clients in its way have ended; returns its result.
+        """Calls `step`, with the lock held by `locked`, until it raises neither `InTheWay` nor `Unrecorded`.
 
-        As `past_courteous`, with the same errors: calls `wait`, without the lock, before it ends clients, which may
-        block. The caller does not hold the lock.
+        After `InTheWay`, ends the clients that the error names; after `Unrecorded`, writes the error's client to the
+        recovery database. `step` changes nothing if it raises one of these. Ending and writing may block: `wait` is
+        called before, without the lock, and raises `WorkerNeeded` in the event loop, upon which a worker thread calls
+        this method again. The caller does not hold the lock. Returns the result of `step`. Raises Refused
+        (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
         """
 
         def locked_step() -> T:
