@@ -20,7 +20,8 @@ debootstrap --variant=minbase --include=ca-certificates,git,make,python3-pip,pyt
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 settings=$(env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|no_proxy=)' || :)
-git clone --quiet . "$root/root/rpcrdma"
+# Not below the home of root: the server's tests act as other users, who have to read the package.
+git clone --quiet . "$root/srv/rpcrdma"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 
@@ -28,7 +29,7 @@ mount --rbind /dev "$root/dev"
 within() {
     # shellcheck disable=SC2086 # a setting a line, none of which has white space
     env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive $settings \
-        chroot "$root" bash -euo pipefail -c "cd /root/rpcrdma; $1"
+        chroot "$root" bash -euo pipefail -c "cd /srv/rpcrdma; $1"
 }
 
 # The newest Python is not the default one of an unstable suite at once.
