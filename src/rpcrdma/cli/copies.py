@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import re
 import sys
 import time
 from collections import Counter
@@ -269,15 +270,16 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with the text of `path` and a colon in front, or unchanged if it contains that text.
+    """Returns `message` with the text of `path` and a colon in front, or unchanged if it names that text.
 
-    The text is that of `readable_path`, which shortens long paths. If `message` begins with the path's last name and a
-    colon, the text replaces them.
+    The text is that of `readable_path`, which shortens long paths; a part of a longer path or word does not name it. If
+    `message` begins with the path's last name and a colon, the text replaces them.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 
     name, shown = path.rpartition("/")[2], readable_path(path)
-    return message if shown in message else f"{shown}: {message.removeprefix(name + ': ')}"
+    names_it = re.search(rf"(?<![\w/.-]){re.escape(shown)}(?![\w/-])", message)
+    return message if names_it else f"{shown}: {message.removeprefix(name + ': ')}"
 
 
 def _tell_rest(what: str, total: int) -> None:

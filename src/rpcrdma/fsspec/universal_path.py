@@ -69,7 +69,7 @@ class NfsUPath(UPath):
         Raises:
             OSError: the object is missing, the server refuses, or `mv` has not copied the contents of a directory.
             ValueError: `target` has another scheme than this path.
-            NotImplementedError: `target` is relative.
+            RuntimeError: `target` is relative.
         """
         if isinstance(target, str) and target.startswith("/"):
             target = self.joinpath(target)
