@@ -28,9 +28,9 @@ class _FailedCall(Protocol):
 
 
 class AnswerLog:
-    """Logs the calls of a server that end in an unusual way; `LimitedLog` bounds the lines of each kind per minute.
+    """Logs calls of the peer that end in an unusual way; `LimitedLog` bounds the lines of each kind per minute.
 
-    `logger` is the destination. The server's `HandlerRunner` makes the object.
+    `logger` is the destination. The `HandlerRunner` of a server, or of a client with services, makes the object.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -64,12 +64,12 @@ class AnswerLog:
     def long_call(self, peer: str, why: str) -> None:
         """Logs a warning about a call that was answered with GARBAGE_ARGS because it is too long.
 
-        `peer` is the client's HOST:PORT; `why` names the bound and its setting.
+        `peer` is the caller's HOST:PORT; `why` names the bound and its setting.
         """
         self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
     def no_call(self, peer: str) -> None:
-        """Logs a warning that the client at `peer`, HOST:PORT, sent a message that is no RPC call and was dropped."""
+        """Logs a warning that the other end, `peer` (HOST:PORT), sent a message that is no RPC call and was dropped."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
 

@@ -170,8 +170,9 @@ class _Run:
 class AtMostOnce:
     """Runs each non-idempotent call once although it may arrive several times, by means of a reply cache (`cache`).
 
-    As long as the cache has a call, a repeat is recognised by client address, Kerberos principal, XID, procedure and
-    argument octets. All connections of a server share the object; `runner` runs the handlers.
+    As long as the cache has a call, a repeat is recognised by client address, XID, procedure and the octets of the
+    message, credential included; under RPCSEC_GSS by the principal and the octets of the arguments in place of these.
+    All connections of a server share the object; `runner` runs the handlers.
     """
 
     def __init__(self, runner: HandlerRunner) -> None:
@@ -183,7 +184,7 @@ class AtMostOnce:
         """Runs the handler of a new call; answers a repeat of an earlier call from the reply cache.
 
         If the handler of the first transmission has not ended, the repeat gets the reply in place of the first. A
-        repeat whose reply is no longer kept is refused with ERR_CHUNK over RDMA, or SYSTEM_ERR over TCP.
+        repeat whose reply is no longer kept is refused (`ServerCall.refuse`).
         """
         protection = call.protection
         if protection is not None:

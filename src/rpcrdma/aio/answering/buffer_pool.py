@@ -61,8 +61,9 @@ def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_
     The connection holds `own` octets, and all connections of its client, itself included, hold `of_client`. If the
     client holds nothing, the result is `free`. Otherwise it is `free` / `parts` - `of_client` - `own` (`own` counts
     twice); but for a connection that holds nothing it is at least the number of octets by which `free` exceeds half of
-    `most`. A negative result means that the connection gets nothing. With 8 parts one connection can hold 1/17 of the
-    pool, the connections of one client 1/9, and the next client 1/9 of the rest: 16 greedy clients leave 15 %.
+    `most`. A negative result means that the connection gets nothing. With 8 parts, and apart from both exceptions, one
+    connection can hold 1/17 of the pool, the connections of one client 1/9, and the next client 1/9 of the rest: 16
+    greedy clients leave 15 %.
     """
     if not of_client:
         return free
@@ -76,9 +77,9 @@ class BufferPool:
     """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
     `pool_octets_max` bounds the octets of the buffers for reuse, lent ones included. Beyond that bound, and above 4
-    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. `acquire` and `release`
-    may be called in any thread. Each connection uses the pool through a `BufferShare`, so that no connection takes the
-    memory that others need.
+    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers, and of those that shares
+    count without one. `acquire` and `release` may be called in any thread. Each connection uses the pool through a
+    `BufferShare`, so that no connection takes the memory that others need.
     """
 
     __slots__ = (

@@ -23,7 +23,7 @@ class CallSource(Protocol[C_contra]):
 
     The answering code ends each call by exactly one of: `reply`, `drop`, or a `refuse` that returns True. By that the
     connection releases the call's memory (`CallWithResults.release`): within `drop` and `refuse`, and after `reply` as
-    soon as the transport uses it no more, at the latest when the reply has left.
+    soon as the transport uses it no more, at the latest when the reply has left or the connection has ended.
     """
 
     @property

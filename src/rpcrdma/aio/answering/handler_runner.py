@@ -132,8 +132,8 @@ class HandlerRunner:
     def connection_ended(self, connection: object) -> None:
         """Ends, by `ServerCall.let_go`, the calls that wait for a thread and arrived on the ended `connection`.
 
-        `connection` is the `source` of these calls. A call that must not run twice and has begun in the event loop
-        still gets a thread: a repeat of the call gets the reply.
+        `connection` is the `source` of these calls. A call whose handler has begun in the event loop, and must not
+        begin twice, still gets a thread: a repeat of the call may get the reply.
         """
         self._workers.connection_ended(connection)
 
@@ -142,11 +142,12 @@ class HandlerRunner:
         self._workers.bound_hosts(most)
 
     async def drain(self, deadline_s: float) -> bool:
-        """Waits up to `deadline_s` seconds until no handler runs, then ends the runner for good.
+        """Waits up to `deadline_s` seconds until no handler runs or waits for a thread, then ends the runner for good.
 
+        Computations count as handlers; calls that wait for memory do not count.
         Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that blocks
-        in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The threads end.
-        If the wait is cancelled, the runner is ended at once, as by `end`.
+        in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The other threads
+        end. If the wait is cancelled, the runner is ended at once, as by `end`.
 
         Returns:
             Whether all handlers and computations had ended before tasks were cancelled.

@@ -172,7 +172,8 @@ class ServerCall(CallWithResults):
     def refuse(self) -> None:
         """Refuses a repeat of an earlier call whose reply is not kept, so that the requester stops repeating it.
 
-        The refusal is RDMA_ERROR with ERR_CHUNK over RDMA (RFC 8166 section 4.5.3), and SYSTEM_ERR over TCP.
+        The refusal is ERR_CHUNK over RDMA in version 1 (RFC 8166 section 4.5.3), RDMA2_ERR_SYSTEM in version 2, and
+        SYSTEM_ERR over TCP.
         """
         self.status = REFUSED
         if self.source.refuse(self):

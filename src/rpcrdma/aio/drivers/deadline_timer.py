@@ -29,7 +29,7 @@ class Timed(Protocol):
 
 
 class Alarm:
-    """Calls `action` once at the loop time `due_s`, in seconds, and then sets `due_s` to None, which means no alarm.
+    """Sets `due_s` to None (no alarm) at the loop time `due_s`, in seconds, and calls `action`, which may set it again.
 
     A `DeadlineTimer` must watch the object; its `look` is called after `due_s` was set.
     """
@@ -111,7 +111,10 @@ class DeadlineTimer:
         self.look()
 
     def stop(self) -> None:
-        """Ends the timer for good and forgets all watched objects."""
+        """Ends the timer for good and forgets all watched objects.
+
+        If an `on_time` calls this, `after` is still called once.
+        """
         self._stopped = True
         self._watched.clear()
         if self._handle is not None:

@@ -22,8 +22,8 @@ the loop would otherwise report it as ready all the time."""
 class Listener:
     """Accepts TCP connections at the addresses of hosts, and passes each socket to `on_connection`.
 
-    The sockets are non-blocking, with the options of `tune`. `log` gets failures to accept, after which the listener
-    accepts again in 1 s.
+    The sockets are non-blocking, with the options of `tune`. If `on_connection` raises OSError, the socket is closed,
+    and nothing is logged. `log` gets failures to accept, after which the listener accepts again in 1 s.
     """
 
     def __init__(self, on_connection: Callable[[socket.socket], None], log: LimitedLog) -> None:
@@ -87,7 +87,7 @@ class Listener:
     def stop(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting at the given pairs of host and port; accepted connections continue.
 
-        Unknown pairs have no effect.
+        Unknown pairs have no effect, nor has an IPv4 address that "::" serves (see `listen`): it ends with "::".
         """
         for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
             self._sockets.remove(sock)

@@ -106,10 +106,10 @@ class Driver(Protocol):
         """
 
     def expect_end(self) -> None:
-        """Lets the driver close by itself soon, with or without the peer; called after the owner has disconnected.
+        """Lets the driver close by itself soon, with or without the peer.
 
-        The owner may still call `flush`. The driver calls `on_turn` once more if there are completions or events to
-        take.
+        Called after the owner has disconnected, and at any other end of the connection. The owner may still call
+        `flush`. The driver calls `on_turn` once more if there are completions or events to take.
         """
 
     def close(self) -> None:
@@ -163,7 +163,8 @@ class Link(Protocol):
             on_turn: called when the queue pair may have completions or events; completed Sends may be reported with the
                 next other event. The function takes them, posts until no work is left, and calls `Driver.flush`, as
                 after any posting.
-            on_closed: called when the driver has released everything.
+            on_closed: called when the driver has released everything; a device that still connects, in a thread, is
+                released later.
 
         Returns:
             The driver.
@@ -187,10 +188,10 @@ class LinkListener(Protocol):
             port: the port; 0 takes a free one.
 
         Returns:
-            The addresses that this call added.
+            The addresses of `host`.
 
         Raises:
-            OSError: the address is in use, not of this machine or not permitted.
+            OSError: `host` is unknown, or an address is in use, not of this machine or not permitted; none is added.
         """
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:

@@ -46,7 +46,8 @@ class RecordStream:
         record_octets_max: the bound on the octets of a message, in both directions.
         setting: the name of the option of that bound, for error messages.
         memory: the memory into which large messages are received.
-        on_too_long: called once for each message over the bound, whose octets are discarded.
+        on_too_long: called once for each call or reply over the bound, whose octets are discarded. Any other message
+            over the bound, and one with over RPC_RECORD_SKIPPED_OCTETS_MAX octets more, ends the stream.
         on_record: called with each received message.
         on_lost: called once, with the reason, when the stream ends other than by `close`.
         on_sent: called with the ticket, the argument of `send`, of each message that has left whole; or None.
@@ -121,7 +122,7 @@ class RecordStream:
         return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def send(self, payload: Payload, ticket: Any = None) -> None:
-        """Sends a message now, or as soon as the socket takes it; no effect once the stream is closed.
+        """Sends a message now, or as soon as the socket takes it; never after `finish`; no effect once closed.
 
         `ticket` is any object that identifies the message for `on_sent` and `withdraw`. The memory of `payload` must
         not change until `on_sent` or `withdraw` is called with the ticket.

@@ -159,7 +159,8 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     Raises:
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the name has no address.
-        ConnectFailed: no address answers, or there is no free file descriptor; the message names cause and remedy.
+        ConnectFailed: no address answers, or no file descriptor or reserved port is free; the message names cause and
+            remedy.
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)

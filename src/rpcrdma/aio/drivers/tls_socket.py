@@ -325,9 +325,10 @@ class TlsSocket:
         return count
 
     def shutdown(self, how: int) -> None:
-        """Sends close_notify, unless octets wait to be sent, and shuts the socket down as `socket.socket.shutdown`.
+        """Sends close_notify, and shuts the socket down as `socket.socket.shutdown`.
 
-        `how` is socket.SHUT_RD, SHUT_WR or SHUT_RDWR.
+        No close_notify is sent before the end of the handshake, or while octets wait to be sent. `how` is
+        socket.SHUT_RD, SHUT_WR or SHUT_RDWR.
 
         Raises:
             OSError: the connection has failed.
@@ -336,7 +337,7 @@ class TlsSocket:
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        """Sends close_notify, unless octets wait to be sent, and closes the socket."""
+        """Sends close_notify, unless octets wait or the handshake is not finished, and closes the socket."""
         self._end_session()
         self._sock.close()
 

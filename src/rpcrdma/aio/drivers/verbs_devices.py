@@ -226,7 +226,7 @@ class WatchedDevice:
     def lose(self) -> None:
         """Calls `on_device_lost` of all users, and closes the device 0.2 s later; no effect when repeated.
 
-        While another event loop of this process has queue pairs on the device, the closing is tried every 0.2 s.
+        While this process, in any event loop, still has queue pairs on the device, the closing is tried every 0.2 s.
         """
         if self.lost:
             return

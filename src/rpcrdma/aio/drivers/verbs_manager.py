@@ -26,8 +26,9 @@ _PORTS_TRIED = 8
 class ConnectionManager:
     """The RDMA connection manager (librdmacm) in one event loop: passes each identifier's events to its handler.
 
-    It is made in that loop. The event channel is watched while there is a handler. The attribute `devices` has the
-    devices in use, `registrations` the memory registrations kept for reuse.
+    It is made in that loop, whose thread must keep its user identity from then on (`keep_identity`). The event channel
+    is watched while there is a handler. The attribute `devices` has the devices in use, `registrations` the memory
+    registrations kept for reuse.
 
     Args:
         binding: the extension module that calls librdmacm.
@@ -98,8 +99,8 @@ class ConnectionManager:
             bind: called first with each new identifier; may bind it to a local port.
 
         Raises:
-            OSError: no device reaches the peer, there is no route, either was not resolved within 2 s, TCP uses all 8
-                local ports (EADDRINUSE), or `bind` has failed.
+            OSError: no device reaches the peer, the device is being removed, there is no route, address or route was
+                not resolved within 2 s, TCP uses all 8 local ports (EADDRINUSE), or `bind` has failed.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)
