@@ -49,9 +49,10 @@ class IwarpConfig:
         outbound_reads: RDMA Reads that this side may have outstanding (ORD), 0 to 16382.
         peer_to_peer: as initiator, ask for the model in which the responder may send first; needs `enhanced`.
         ready_frames: the RTR frames supported, at least one (RFC 6581 section 9.2).
-        flush_each_message: send octets of one message alone in each system call, and not by the native module, so that
-            a capture shows messages one by one.
-        startup_timeout_s: time limit of the peer's start-up frames, in seconds.
+        flush_each_message: send octets of one message alone in each system call, so that a capture shows messages one
+            by one; the native module then neither sends nor receives.
+        startup_timeout_s: time limit of the whole start-up, in seconds, the time until `accept` and that of the Reply
+            included.
         first_send_pause_s: pause of an initiator, in seconds, between the peer's Reply and its own first message; 0 for
             none. Linux siw may overlook a message that arrives before it has taken up the connection, until another one
             arrives: every tenth first call would hang. The pause is for all peers, as siw looks like any other RNIC.

@@ -71,8 +71,9 @@ class Outbound:
     """The octets of one connection that are built and not sent yet.
 
     `pieces` is their gather list; `built` and `sent` count octets of the stream, start-up frames included. `frames` has
-    for each FPDU in `pieces` (offset of its end in the stream, `ResponseSource` of its payload or None); the first FPDU
-    begins at the offset `start`. `has_sources`: the payload of some FPDU may be a view of a region.
+    for each FPDU in `pieces` (offset of its end in the stream, `ResponseSource` of its payload or None), perhaps behind
+    FPDUs that are sent already; the first one in `frames` begins at the offset `start`. `has_sources`: the payload of
+    some FPDU may be a view of a region.
     """
 
     __slots__ = ("_digest", "_pd", "built", "frames", "has_sources", "pieces", "sent", "start")
@@ -96,7 +97,8 @@ class Outbound:
     def put_rest(self, rest: bytes) -> None:
         """Sets the unsent octets to `rest`, the end of an FPDU that the native module has built and sent in part.
 
-        The caller has counted all built octets as sent; this subtracts the length of `rest` from `sent`.
+        The caller has counted all built octets as sent; this subtracts the length of `rest` from `sent`. The FPDU's own
+        `start` is unknown here: it becomes `sent` - 1, since `cut` needs only one below `sent`.
         """
         self.pieces = [rest]
         self.frames = [(self.built, None)]

@@ -78,7 +78,7 @@ class IwarpQueuePair:
             LocalProtocolError. A responder does not use them: its octets are the argument of `accept`.
         scratch: memory for received octets. Queue pairs may share it if `bytes_received` of each is called before
             `next_buffers` of another. None: memory of its own.
-        native: the native module, which receives after `hand_over` and sends by `send`; None: Python does.
+        native: receives after `hand_over` and sends by `send`; Python does if it is None or with `flush_each_message`.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """Counts the first `octets` (at least 1) of `next_gather` as sent: completes work, and moves `state` on.
 
-        When all is sent, REPLYING becomes MUTE or AWAITING_READY; LAST_WORDS and a drained DRAINING set `wants_close`.
+        All sent: REPLYING becomes MUTE (event `Established`) or AWAITING_READY; LAST_WORDS or drained DRAINING, CLOSED.
         """
         sender = self._sender
         sender.report(octets)

@@ -106,8 +106,9 @@ class Receiver:
     `view` is the scratch buffer, at first the memory of `scratch`, and memory of this receiver's own once it has to
     keep octets. Its first `filled` octets are received data; the driver may fill it up to the index `limit`. `direct`
     is the payload that is received straight into its target. `tagged` and `untagged` have the rules and the state of
-    both kinds of messages. `heard` is True once a valid FPDU has arrived. `ready_frame` is the RTR frame that must
-    arrive first, if any.
+    both kinds of messages. `heard` is True once Python has received an FPDU with a valid CRC, even one that breaks
+    another rule; FPDUs that the native module receives do not set it. `ready_frame` is the RTR frame that must arrive
+    first, if any.
     """
 
     __slots__ = (

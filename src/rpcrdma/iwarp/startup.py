@@ -97,7 +97,8 @@ class MpaAgreement(NamedTuple):
     """The terms of a connection on which the MPA Request and Reply agree, seen from one side.
 
     `crc`: FPDUs have CRCs. `markers`: this side must insert markers. `inbound_reads` and `outbound_reads` are this
-    side's IRD and ORD. `ready_frame`: the kind of RTR frame that the initiator sends first; None: it sends none.
+    side's IRD and ORD; without enhanced set-up ORD is at most 1. `ready_frame`: the kind of RTR frame that the
+    initiator sends first; None: it sends none.
     """
 
     crc: bool
@@ -227,9 +228,10 @@ def answer(
     """Returns the responder's Reply to `request`, and the terms (CRC, markers, IRD, ORD, RTR) for the responder.
 
     The Reply has the revision of the Request and is enhanced if that is, whatever `config.enhanced` is (RFC 6581
-    section 10). It then states this side's IRD and ORD, reduced to the peer's ORD and IRD, and in the peer-to-peer
-    model an RTR frame of this side, one in common if there is any. The initiator decides whether these terms suffice:
-    nothing is raised. The length of the private data is not checked.
+    section 10). It then states this side's IRD and ORD, reduced to the peer's ORD and IRD (0x3FFF where the peer has
+    left one open; IRD at least 1 for an RTR frame that is an RDMA Read), and in the peer-to-peer model an RTR frame of
+    this side, one in common if there is any. The initiator decides whether these terms suffice: nothing is raised. The
+    length of the private data is not checked.
 
     Args:
         request: the peer's Request.

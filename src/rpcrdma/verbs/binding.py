@@ -156,7 +156,7 @@ class Region(Protocol):
     def deregister(self) -> None:
         """Ends the registration: when this returns, the device does not touch the memory any more.
 
-        No effect the second time. Raises OSError if the device does not end it; the memory is then never freed.
+        No effect the second time. Raises OSError if the device does not end it; memory that it keeps is never freed.
         """
 
 
@@ -257,13 +257,13 @@ class QueuePairHandle(Protocol):
         """
 
     def broken(self) -> bool:
-        """Returns whether the device has stopped the queue pair because of an error; False after `end`.
+        """Returns whether the queue pair is in the error state, as after a fault or a disconnect; False after `end`.
 
         Raises OSError if the device does not report the queue pair's state.
         """
 
     def end(self) -> None:
-        """Stops the queue pair: the device then touches no memory of posted work, and reports no completions of it."""
+        """Destroys the queue pair: the device then touches no memory of posted work, and reports no completions."""
 
     def close(self) -> None:
         """Calls `end`, destroys completion queue and descriptor; ignores errors, does nothing the second time."""

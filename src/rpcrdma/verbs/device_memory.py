@@ -319,7 +319,7 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Ends all windows and kept registrations; no memory can be registered from then on.
+        """Ends all windows and kept registrations of this domain; no memory can be registered from then on.
 
         libibverbs' domain ends with the last region and the queue pair.
         """

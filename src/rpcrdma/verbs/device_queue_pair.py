@@ -299,9 +299,9 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def asked(self, error: OSError | None) -> None:
-        """Continues after rdma_connect, which the attribute `asks` ran in a thread; handles the events held meanwhile.
+        """Continues after rdma_connect, which ran in a thread or failed at once; handles the events held meanwhile.
 
-        `error`: the error of rdma_connect, which ends the connection; None if the call has succeeded.
+        `error`: the error, which ends the connection; None: success. After the end, does the parting that was put off.
         """
         self.asking = False
         if self.state is EndState.CLOSED:

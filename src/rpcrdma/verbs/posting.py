@@ -196,7 +196,7 @@ class PostingQueuePair:
         self._send_queue.append(work)
 
     def _flush(self, reason: str, *, by_peer: bool, protocol_error: bool) -> None:
-        """Completes all work and receives, as flushed or with their error, and appends `Disconnected` to `events`.
+        """Completes all work and the receives with buffers, as flushed or with their error, and reports `Disconnected`.
 
         `reason`: the cause in words. `by_peer`: whether the peer ended the connection. `protocol_error`: whether one
         side broke a rule.

@@ -69,7 +69,7 @@ class RegistrationCounts:
     """The numbers of registrations by an RDMA device for calls and Sends."""
 
     made: int = 0
-    """Uses that needed a registration of their own."""
+    """Uses for which memory was registered."""
     reused: int = 0
     """Uses of an earlier registration."""
 
@@ -100,6 +100,8 @@ class ProtectionDomain(Protocol):
     def invalidate(self, region: MemoryRegion) -> None:
         """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended before.
 
+        A peer's RDMA Read of the memory that is not answered yet ends the connection.
+
         Args:
             region: the region.
 
@@ -111,8 +113,8 @@ class ProtectionDomain(Protocol):
         """Ends the exposure as `invalidate` does, but keeps the handle for late work of the peer.
 
         Late RDMA Writes to the handle are discarded, and a Send may still invalidate it, so that the connection
-        survives. Late RDMA Reads are refused. A later `invalidate` frees the handle. A provider that cannot do this
-        invalidates at once.
+        survives. RDMA Reads that are late or not answered yet end it. A later `invalidate` frees the handle. A provider
+        that cannot do this invalidates at once.
 
         Args:
             region: the region.

@@ -94,7 +94,7 @@ class Disconnected:
 
     Args:
         reason: the cause in words, for a log.
-        by_peer: whether the peer ended it or broke the protocol.
+        by_peer: whether the peer ended it, broke the protocol or does not answer.
         protocol_error: whether one side broke a rule, as found here or stated by the peer (Terminate).
     """
 
@@ -186,6 +186,8 @@ class QueuePair(Protocol):
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         """Reads the peer's memory into `sink.view[sink_start:]`; queued until fewer Reads than agreed are outstanding.
 
+        If no Reads are agreed (`Established.outbound_reads` is 0), the Read ends the connection.
+
         Args:
             wr: the identifier that the completion repeats.
             sink: the region to fill; registered with REMOTE_WRITE for providers whose wire names it (iWARP).
@@ -219,7 +221,10 @@ class QueuePair(Protocol):
         """
 
     def disconnect(self) -> None:
-        """Ends the connection after all posted work, or at once if none can be sent yet; `Disconnected` follows."""
+        """Ends the connection once all posted work is sent, or at once if none can be sent yet; `Disconnected` follows.
+
+        RDMA Reads that are not answered by then may complete as FLUSHED.
+        """
 
     def abort(self, reason: str) -> None:
         """Ends the connection now: outstanding work is flushed, `Disconnected` follows.

@@ -111,14 +111,15 @@ class Native(Protocol):
         Python decides about a disconnect, and about an RDMA Read beyond `reads`. One call sends a limited number of
         pieces of memory, so that further messages may be left.
 
-        Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
-        the rest). The rest is None unless the socket is full; then it is what the socket has not taken of the last
-        FPDU, b"" if it has taken that FPDU whole.
+        Returns (the number of messages sent as a whole, the octets sent of the next one, the octets of all sent FPDUs,
+        the rest). An FPDU counts as sent whole if the socket has taken any of it; the others are forgotten, and framed
+        again by a later call. The rest is None unless the socket is full; then it is what the socket has not taken of
+        the last sent FPDU, b"" if it has taken that whole.
 
         Args:
             descriptor: the socket's file descriptor.
             messages: the messages (`rpcrdma.iwarp.work.Work`).
-            position: the octets of the first message that were framed before.
+            position: the octets of the first message that were sent before.
             numbers: the next MSNs of the untagged queues 0 (Sends) and 1 (RDMA Read Requests); updated in place.
             tagged_max: the most octets of payload in a tagged FPDU.
             untagged_max: the most octets of payload in an untagged FPDU.

@@ -1,6 +1,6 @@
 """The meaning of an interface definition: names, constants, bounds, recursion.
 
-`check` continues after an error, so that one run reports all of them.
+`check` continues after an error, so that one run reports many. Containment and bounds are checked without errors only.
 """
 
 from __future__ import annotations
