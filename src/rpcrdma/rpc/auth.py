@@ -111,7 +111,7 @@ class AuthSys:
     flavor: ClassVar = SecurityFlavor.SYS
     principal: ClassVar[None] = None
     stamp: int = 0
-    """An arbitrary number; `ConnectOptions` replaces 0 by a random one for each connection."""
+    """An arbitrary number; `connect` replaces 0 by a random one, which the `Connection` then keeps."""
     machine: str = ""
     """The caller's host name, at most 255 octets."""
     uid: int
@@ -152,8 +152,8 @@ def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
     """Appends the body of an AUTH_SYS credential, authsys_parms, to `enc` (RFC 5531 appendix A).
 
     Raises:
-        LocalProtocolError: the host name is over 255 octets, there are over 16 supplementary groups, or a number is no
-            unsigned 32-bit integer.
+        LocalProtocolError: the host name is over 255 octets or cannot be encoded, there are over 16 supplementary
+            groups, or a number is no unsigned 32-bit integer.
     """
     gids = credential.gids
     if len(gids) > GIDS_MAX:

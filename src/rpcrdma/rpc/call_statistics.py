@@ -73,7 +73,7 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 class OperationStatistics:
     """A snapshot of the calls of one procedure that ended with one status, as `CallStatistics.snapshot` makes it.
 
-    A client's `execute` is the sum of `queue` and the time from the last Send on (`rtt`, if there was a reply), a
+    A client's `execute` is the sum of `queue` and the time from the last Send on (`rtt`, unless left out), a
     server's that of `queue` and `handler`.
     """
 
@@ -100,10 +100,10 @@ class OperationStatistics:
     """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
     connection, and earlier tries. Server: waiting for a thread or memory."""
     rtt: Histogram
-    """Client: time from the last Send of the call to its reply; calls without a reply, or counted with the status
-    "other", are left out."""
+    """Client: time from the last Send of the call to its end; calls with the status TIMEOUT, CANCELLED, CONNECTION_LOST
+    or NOT_SENT are left out."""
     handler: Histogram
-    """Server: time of the handler."""
+    """Server: the rest of `execute`: the time of the handler, with decoding, encoding and waits for RPCSEC_GSS."""
     execute: Histogram
     """Client: time from the call to its end. Server: from the arrival of the call to the handover of its reply."""
     errors: int
@@ -296,7 +296,8 @@ class CountedCall(Protocol):
     began_ns: int
     """The time when the call was made or, at a server, arrived."""
     sent_ns: int
-    """The time when the call was last sent (0: never) or, at a server, its handler began (0: it did not)."""
+    """The time when the call was last sent (0: never); at a server the end of its last wait for memory, a thread or a
+    task, or `began_ns` without a wait."""
     ended_ns: int
     """The time when the call ended."""
 
@@ -306,7 +307,7 @@ class CountedCall(Protocol):
 
 
 class CallStatistics:
-    """The counts of all calls that one side makes, or, with `served`, of all calls that it answers.
+    """The counts of all calls that one side makes, or, with `served`, of all that it gets with a readable header.
 
     At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own; further ones count as "other".
     """

@@ -81,7 +81,7 @@ class CallEncoder:
 
         Raises:
             LocalProtocolError: the arguments lack a field of the procedure's type, or a value is over its bound or
-                does not fit its field; or the program's version is 0, or a program or procedure number is too large.
+                does not fit its field; or the program's version is 0, or one of the procedure's numbers is too large.
             TypeError: Python refuses the type of a value in the arguments, such as str for opaque data.
         """
         try:

@@ -156,7 +156,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int, int], Route] = {}
         self._versions: dict[int, set[int]] = {}
         self.statistics = CallStatistics(served=True)
-        """The statistics of the calls that were answered; the sender of the replies counts them."""
+        """The statistics of the calls that have ended, answered or not; the sender of the replies counts them."""
         # Few distinct credential bodies are in use at a time; bodies that do not decode are not remembered.
         self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
         for service in self.services:
@@ -223,7 +223,7 @@ class Dispatcher:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
-            CallDropped: the call must not be answered: RPCSEC_GSS found a replay.
+            CallDropped: the call must not be answered: RPCSEC_GSS found a replay, or a number below the window.
             CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; pass the exception's
                 `work` to its `turns.use`, and call this again when that is done.
         """

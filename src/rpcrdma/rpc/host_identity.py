@@ -41,7 +41,7 @@ class HostIdentity:
     """The identity that a peer's host has proved by its certificate.
 
     The names are those of the certificate's subjectAltName, DNS names and URIs unchanged. `subject` and `issuer` are
-    for people: control characters are removed, and nothing checks them.
+    for people: characters that are not printable are escaped, and nothing checks them.
     """
 
     dns_names: tuple[str, ...]

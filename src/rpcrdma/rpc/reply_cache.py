@@ -285,7 +285,7 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """Holds the reply to an answered call that offered too little memory for it, until `sent` is called.
+        """Holds the reply to an answered call that offered too little memory, until `sent` or the call is forgotten.
 
         Has no effect if the cache no longer knows the call. A reply over `refused_octets_max` is not held. While all
         held replies together exceed this bound, the client that holds most loses its oldest one.

@@ -102,8 +102,8 @@ class CredentialTooWeak(RpcRdmaError):
 class ReverseCaller(Caller, Protocol):
     """A server's access to one of its clients: calls on the connection that the client made (RFC 8167).
 
-    A handler may keep this object after its return. `call` is for the event loop; the other methods may be used in
-    worker threads as well.
+    A handler may keep this object after its return. `call` and `wait_closed` are for the event loop; the rest may be
+    used in worker threads as well.
     """
 
     async def call(
@@ -144,8 +144,10 @@ class ReverseCaller(Caller, Protocol):
     def ready(self, credential: Credential | None = None) -> None:
         """Permits `call`, once the server has learnt from a call, such as CREATE_SESSION, that the client takes calls.
 
-        Without this, `call` raises `LocalProtocolError`. What the server has learnt is not checked: RPC-over-RDMA
-        version 1 cannot ask the client, and a client that expects no calls may end the connection (RFC 8167 section 6).
+        Without this, `call` raises `LocalProtocolError`, and always if a client of RPC-over-RDMA version 2 has stated
+        that it takes no calls. Else what the server has learnt is not checked: version 1 cannot ask the client, and a
+        client that expects no calls may end the connection (RFC 8167 section 6). From now on, the server does not end
+        the connection for being idle.
 
         Args:
             credential: the credential of all further calls; None: that of an earlier `ready`, or AUTH_NONE. A client of
@@ -244,8 +246,9 @@ class CallContext(Protocol):
             Writable memory of that length with unspecified content.
 
         Raises:
-            RpcRdmaError: there is no memory now, or the connection has ended. Handlers let this pass: the call is run
-                again once there is memory, or is answered with SYSTEM_ERR if it must not run twice.
+            RpcRdmaError: there is no memory now, or the connection of a call that may run twice has ended. Handlers let
+                this pass: the call is run again once there is memory, or is answered with SYSTEM_ERR if it must not run
+                twice.
         """
 
 
@@ -276,7 +279,7 @@ class Service:
     `serve` then does not compare the definition with the server's limits."""
     WAITS_FOR: Callable[[Any], Hashable] | None = None
     """Maps a call's arguments to the resource that it may block on, such as one of several file systems; None: no
-    particular resource. Calls that wait for the same resource never occupy all worker threads."""
+    particular resource. Calls that wait for the same resource never occupy all of several worker threads."""
 
 
 def in_worker(handler: H) -> H:

@@ -67,7 +67,7 @@ class RoundTrip:
 
     Args:
         config: the settings; None for the defaults.
-        receive_octets: receive buffer size; if `TransportConfig.offered_receive_octets` is another, the smaller counts.
+        receive_octets: size of announced buffers; `TransportConfig.offered_receive_octets` bounds messages, too.
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
@@ -106,7 +106,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Returns receive buffers for one connection, of at least `octets` each; all connections share their memory."""
+        """Returns receive buffers for one connection, of at least `octets` each; equal sizes share memory."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
@@ -160,8 +160,8 @@ class _Connection:
         """Handles the first transmission of a group, the consecutive transmissions of one call or reply.
 
         The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. An end
-        that takes no calls refuses the call. A faulty transmission is discarded and reported. A faulty reply fails its
-        call, and is not reported if it does not decode or has wrong flags. `lead`: XMTREQ or XMTRESP, as in `message`.
+        that takes no calls refuses the call. A fault discards the transmission and any open group, fails the call of
+        a reply, and is reported unless the octets do not decode or the flags are wrong. `lead`: XMTREQ or XMTRESP.
 
         Raises:
             DecodeError: a request's header does not decode, or its whole payload does not begin a call with its XID.
@@ -233,7 +233,7 @@ class _Connection:
     def on_continue(self, message: ExtensionMessage) -> None:
         """Handles a further transmission of the open group, one call or reply; the last one delivers the call or reply.
 
-        A fault, such as that no group is open, ends the group; it is reported or fails its call as in `on_first`.
+        A fault, such as that no group is open, ends the group, fails calls and is reported as in `on_first`.
         Further transmissions of a group that was given up are discarded.
 
         Raises:

@@ -124,7 +124,7 @@ def lay_out(
     """Lays out a message in transmissions, cached by its sizes.
 
     Returns the transmissions and the segment numbers of the items; None if the message needs more than `frames_max`
-    transmissions, or the buffers have no place for an item.
+    transmissions, the buffers have no place for the header or an item, or RTR_LAYOUTS_TRIED_MAX tries do not suffice.
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.

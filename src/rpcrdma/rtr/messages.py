@@ -126,7 +126,7 @@ class ReportCode(enum.IntEnum):
     HEADER_TYPE = 1
     """A message of the version within a group."""
     OPTIONAL_TYPE = 2
-    """A message of the extension that does not continue the group."""
+    """A message of an extension that does not continue the group."""
     CONTINUATION = 3
     """There was no group to continue."""
     SEQUENCE = 4
@@ -134,7 +134,7 @@ class ReportCode(enum.IntEnum):
     OFFSET = 6
     SEGMENT_NUMBER = 7
     PAYLOAD = 8
-    """A length exceeds the transmission."""
+    """A length exceeds its bound, such as the end of the transmission or of the item's segments."""
 
 
 class Report(NamedTuple):

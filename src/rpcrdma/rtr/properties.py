@@ -159,7 +159,7 @@ def encode_buffer_structure(structure: BufferStructure) -> bytes:
 
 
 def decode_buffer_structure(data: Buffer) -> BufferStructure:
-    """Decodes a receive buffer structure (xmrbs_buf) that fills `data`; equal structures are one object.
+    """Decodes a receive buffer structure (xmrbs_buf) that fills `data`; recent equal structures are one object.
 
     Raises:
         DecodeError: the octets are no xmrbs_buf, or its parts make up no such buffer, or are more than `rpcrdma.limits`

@@ -223,8 +223,8 @@ class SlabReceives:
         """Returns a buffer of `octets` octets for a message that begins to arrive.
 
         If the message is one of several transmissions of a call or reply, the part of its buffer for bulk data follows
-        that of the previous one in memory. The attribute `short_octets` is 0 until all drawn buffers are passed to
-        `keep` or `give_back`, so that short messages get drawn buffers meanwhile.
+        that of the previous one in memory, unless the slab has a single slot. The attribute `short_octets` is 0 until
+        all drawn buffers are passed to `keep` or `give_back`, so that short messages get drawn buffers meanwhile.
         """
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:

@@ -83,7 +83,7 @@ _FORMS = {
 class Results(NamedTuple):
     """Implements `CarriedResults`: the bulk items of a reply, one for each direction of its call.
 
-    `views` has, by Position, the octets of items in receive buffers; `held_octets` is the size of these buffers.
+    `views` has, by Position, the octets of items in receive buffers; `held_octets` is the size of all their slots.
     """
 
     items: tuple[Item, ...]
@@ -103,7 +103,7 @@ class _Request(NamedTuple):
 
 
 class _Plan:
-    """The plan for all calls of the same sizes; `RequestCarrier` keeps the plans.
+    """The plan for all calls of the same sizes, which `RequestCarrier` keeps, or for one call while credits are few.
 
     `request` places the arguments' items. `results` are the directions for the results; a direction with memory gets
     its RDMA segments for each call. `call_plan` and `form` become `plan` and `form` of `CarriedCall`. `extra_receives`

@@ -131,9 +131,9 @@ class GssCall:
         Raises:
             CallWaits: the work takes long or the context is in use; pass the exception's `work` to the exception's
                 `turns.use`, and call this again when that is done.
-            ReducedIneligibleItem: part of the protected body came in a chunk.
-            DecodeError: the body does not decode, was changed, or has another call's sequence number; or the context
-                has ended.
+            ReducedIneligibleItem: the protected body is whole, but a chunk came with it.
+            DecodeError: the body does not decode (part of it may be in a chunk), was changed, or has another call's
+                sequence number; or the context has ended.
         """
         if self._service is GssService.NONE or self._ends:
             return
@@ -457,7 +457,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps a context until its next token; two bounds, of a host (IPv6: /64) and in all, drop the oldest there."""
+        """Keeps a context until its next token, its age limit or the bounds of a host (IPv6: /64) and in all end it."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]

@@ -95,8 +95,8 @@ def decode_body(dec: Decoder, service: GssService) -> SealedBody:
     `dec` is at the start of the body, which must extend to the end of the message.
 
     Raises:
-        ReducedIneligibleItem: part of the body came in a chunk.
-        DecodeError: the body does not decode to its end.
+        ReducedIneligibleItem: the body is whole, but a chunk came with it.
+        DecodeError: the body does not decode to its end, such as for lack of a part that came in a chunk.
     """
     if service is GssService.PRIVACY:
         wrapped = _opaque(dec, "databody_priv")

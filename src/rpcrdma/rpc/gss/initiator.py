@@ -40,7 +40,7 @@ _NO_VERIFIER_OCTETS = 8
 
 
 class UnverifiedReply(RemoteProtocolError):
-    """The server's checksum of a reply does not fit: the reply, or the call, was changed on its way."""
+    """A reply lacks the server's fitting checksum: it or the call was changed on its way, or the context has ended."""
 
 
 class GssSession(NamedTuple):
@@ -55,7 +55,7 @@ class GssSession(NamedTuple):
     numbers: list[int]
     """A list whose only item is the sequence number used last."""
     turns: ContextTurns = ContextTurns()
-    """Serializes the uses of the context. The default runs all of them at once."""
+    """Serializes the uses of the context. The default runs each one immediately."""
 
     def next_number(self) -> int:
         """Returns the next sequence number, for one transmission, and marks it as used; does not check `exhausted`."""

@@ -57,7 +57,7 @@ class GssContext(Protocol):
 
     @property
     def lifetime_s(self) -> float | None:
-        """Seconds until the context ends, from the last `step` on; None: it does not end by itself."""
+        """Seconds left until the context ends; None: it does not end by itself. Raises GssFailure if it has ended."""
 
     def step(self, token: bytes | None) -> bytes | None:
         """Continues the set-up with the peer's token; `token` is None for the first step of the initiator.

@@ -48,7 +48,7 @@ class CallProtection(Protocol):
     """Makes and reads the RPC messages of one call under RPCSEC_GSS, at the client."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call for one transmission, under a new sequence number.
+        """Encodes the whole call for one transmission, with a sequence number of its own unless it makes a context.
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
@@ -105,16 +105,17 @@ class OpenedCall(Protocol):
         Raises:
             CallWaits: this takes long, or the context is in use; pass the exception's `work` to its `turns.use`, and
                 call this again when that is done.
-            ReducedIneligibleItem: part of the body came in a chunk.
-            DecodeError: the body does not decode, was changed, or has another call's sequence number; or the context
-                has ended.
+            ReducedIneligibleItem: the body is whole, but a chunk came with it.
+            DecodeError: the body does not decode (part of it may be in a chunk), was changed, or has another call's
+                sequence number; or the context has ended.
         """
 
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
-        If the context has expired meanwhile, the result is a denial instead. Callers have `turns.use` run this method,
-        in a thread if the reply is long, so that one use of the context runs at a time.
+        For a call that makes or destroys a context, this also keeps or removes the context at the server; the reply
+        gets no verifier while the context is unfinished. If it has expired, the result is a denial. Callers have
+        `turns.use` run this method, in a thread if the reply is long, so that one use of the context runs at a time.
         """
 
     @property
