@@ -112,10 +112,11 @@ def _url_of(path: str | None) -> str | None:
 
 
 class ServerPathError(OSError):
-    """An error about an object of a server; an OSError of another class is about paths of this machine.
+    """An error about an object of a server; the paths in an OSError of another class are of this machine.
 
-    `filename` is the path of the object within the export; `filename2` is the second path of an operation that has two,
-    else None. The text shows the URLs `url` and `url2` where they are known, else the paths.
+    `filename` is the path of the object within the export, after the text that `name_below` has put before it;
+    `filename2` is the second path of an operation that has two, else None. The text shows the URLs `url` and `url2`
+    where they are known, else the paths.
     """
 
     _url: str | None = None
@@ -147,7 +148,7 @@ class ServerPathError(OSError):
 
     @property
     def path(self) -> str | None:
-        """The path of the object within the export, equal to `filename`; None if it is unknown."""
+        """The path of the object, equal to `filename`; None if it is unknown."""
         path: str | None = self.filename
         return path
 

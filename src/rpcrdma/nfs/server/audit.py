@@ -224,7 +224,7 @@ def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
     """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` (1024) characters; no effect for None.
 
     Octets of `text` that are not UTF-8 (surrogate escapes) become U+FFFD there; then `record["<key>_octets"]` has all
-    octets in hexadecimal.
+    octets of the cut text in hexadecimal.
     """
     if text is None:
         return

@@ -96,7 +96,7 @@ class ExportsChange:
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
         May block. Also revokes the state on exports that stay for version 3 alone, unless another change since then
-        has given them back to version 4.
+        has given them back to version 4. In the list of mounts of MOUNT, drops those of exports no longer served.
 
         Args:
             close: whether the calls that began before `install` have ended, so that the directories of the exports that

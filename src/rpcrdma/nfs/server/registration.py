@@ -176,17 +176,17 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs each of `faults`, texts, as a warning, unless the list equals that of the call before."""
+        """Logs each of `faults`, texts, unless the list equals the last one; keeps the list, for `complete`."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:
                 _LOGGER.warning("%s", fault)
 
     async def _look(self) -> list[str]:
-        """Connects to rpcbind, and registers the programs that its list lacks; a failure of rpcbind is a fault, too.
+        """Connects to rpcbind, and changes its registrations by `_compare`; a failure of rpcbind is a fault, too.
 
         Returns:
-            Texts of the faults for the log, each with its remedy; empty if all programs are registered.
+            Texts of the faults for the log, each with its remedy; empty if all wanted programs are registered.
         """
         try:
             async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:

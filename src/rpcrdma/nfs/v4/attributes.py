@@ -244,7 +244,7 @@ class Shown(NamedTuple):
 def fattr_of(described: Described, attributes: int) -> fattr4:
     """Returns the attributes of the object `described` that are in the set `attributes` and supported, encoded.
 
-    `attributes` has bit n for attribute number n. Values that change with the object alone are kept in
+    `attributes` has bit n for attribute number n. If all their values change with the object alone, keeps the result in
     `described.attributes.shown`, for later calls with the same set. Raises Refused (NFS4ERR_INVAL) if the set has
     attributes that can only be set.
     """
@@ -263,8 +263,8 @@ def fattr_of(described: Described, attributes: int) -> fattr4:
 def equal_to(described: Described, expected: fattr4) -> bool:
     """Returns whether the object `described` has the values of all attributes in `expected`, for VERIFY and NVERIFY.
 
-    Raises Refused (NFS4ERR_ATTRNOTSUPP: an attribute is not supported; NFS4ERR_INVAL: an attribute can only be set, or
-    is rdattr_error, which belongs to no object).
+    Compares encoded values: an owner given by name is unequal. Raises Refused (NFS4ERR_ATTRNOTSUPP: an attribute is not
+    supported; NFS4ERR_INVAL: an attribute can only be set, or is rdattr_error, which belongs to no object).
     """
     attributes = bits_of(expected.attrmask)
     if attributes & _NOT_COMPARED:

@@ -242,9 +242,9 @@ def decode_call(dec: Decoder) -> CompoundCall:
     An operation cannot be run if it is unknown, not supported, or does not decode: `shape.fault` of the result is then
     the status that answers it. At most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor
     version that is not served: `shape.kinds` has then fewer numbers than `shape.count`; that sets no fault. The
-    decoder moves to the end of the last operation, or to its own end if operations are left over. Raises DecodeError
-    (the octets end before the first operation, or the tag is too long) or ReducedIneligibleItem (an argument that must
-    stay in the stream came in a Read chunk).
+    decoder moves to the end of the last operation; after a fault, or if operations are left over, to its own end, and
+    drops their Read chunks. Raises DecodeError (the octets end before the first operation, or the tag is too long) or
+    ReducedIneligibleItem (an argument that must stay in the stream came in a Read chunk).
     """
     data, start, end, at = dec.data, dec.start, dec.end, dec.pos
     length = end - at

@@ -21,7 +21,8 @@ class Procedures:
 
     Args:
         exports: the trees that are served.
-        claims: the opens and delegations of their files that version 4 has granted; None: there are none.
+        claims: the opens and delegations of their files that version 4 grants; None makes an empty `Claims`, which the
+            service of version 4 then shares (attribute `claims`).
     """
 
     def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:

@@ -29,7 +29,7 @@ class NfsService(
     Of two WRITEs to the same place the first must not run again after the second, and CREATE, REMOVE and the like fail
     when they run again: the server keeps their replies, which are small, to answer repeated calls. The other procedures
     (IDEMPOTENT) change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4;
-    None: there are none.
+    None makes an empty `Claims`.
     """
 
     OWN_LIMITS = True
@@ -57,8 +57,9 @@ class NfsService(
     def _file_system_of(self, args: Any) -> bytes | None:
         """Returns octets that name the file system on which a call may block, for comparison; None: not distinguished.
 
-        The result is None if all exports are on one file system, or the filehandle belongs to no export. `args` are the
-        arguments of a procedure; the first field, perhaps of a nested structure, is the filehandle.
+        The result is None for a filehandle of no export, or of a directory of this machine if all exported ones are on
+        one file system. `args` are the arguments of a procedure; the first field, perhaps of a nested structure, is the
+        filehandle.
         """
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])

@@ -12,7 +12,7 @@ __all__ = ["REFUSALS", "StatusRefusal", "status_of"]
 
 
 class StatusRefusal(Exception):
-    """Ends a procedure, which catches this exception and replies with `status`: a status that only version 3 has."""
+    """Ends a procedure, which catches this exception and replies with `status`: one that no error number stands for."""
 
     def __init__(self, status: nfsstat3) -> None:
         super().__init__(status.name)

@@ -109,10 +109,11 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
     An export is a directory with another fsid than the root, an entry with an rdattr_error, or the root itself ("/") if
     it is empty or has other objects than directories. The root is the only one if no other is found, or if it refuses
     the flavor of this session (NFS4ERR_WRONGSEC). Exports below other exports are not found, nor those beyond
-    `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs, nor, in a directory with other objects than directories, those beyond the
-    READDIR that shows the first of them. Flavors are asked for the first 256 exports, and are empty for further ones.
-    Raises OperationRefused if the root, or a directory above exports, cannot be read, DecodeError for attributes that
-    were not asked for, and RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
+    `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs, nor, for a directory with other objects than directories, those in its
+    directories, or beyond the READDIR that shows the first of these objects. Flavors are asked for the first 256
+    exports; they are empty for further ones, and where the server refuses to return them. Raises OperationRefused if
+    the root, or a directory above exports, cannot be read, DecodeError for attributes that were not asked for, and
+    RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:

@@ -46,7 +46,7 @@ class OperationRefused(RpcRdmaError):
     Args:
         operation: the name of the operation, such as "READDIR"; "COMPOUND" if the reply lacks the result of an
             operation.
-        status: the name of the status, such as "NFS4ERR_ACCESS".
+        status: the name of the status, such as "NFS4ERR_ACCESS"; with "COMPOUND" that of the reply, maybe "NFS4_OK".
     """
 
     def __init__(self, operation: str, status: str) -> None:
@@ -75,8 +75,9 @@ class ClientSession:
         """Calls COMPOUND with SEQUENCE and then `operations`, each a pair (number, arguments); arguments None: void.
 
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
-        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. Raises RpcError,
-        CallTimeout, TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
+        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. After a refused
+        SEQUENCE the session is of no more use: the server does not count that call. Raises RpcError, CallTimeout,
+        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)

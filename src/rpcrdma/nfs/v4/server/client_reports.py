@@ -53,9 +53,8 @@ class ClientReport:
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
     """Returns a report on each client.
 
-    First makes clients whose lease has passed by `now_s` courteous (they keep their state until it conflicts with that
-    of others), or ends them if they are unconfirmed. Takes the lock of the state for one client at a time; calls may
-    run in between.
+    First makes clients whose lease has passed by `now_s` courteous (they keep their state for now), or ends them if
+    they are unconfirmed. Takes the lock of the state for one client at a time; calls may run in between.
 
     Args:
         state: the state of the server; the caller does not hold its lock.

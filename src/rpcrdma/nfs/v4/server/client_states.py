@@ -23,7 +23,7 @@ class ClientState(enum.Enum):
     CONFIRMED = "confirmed"
     """The client has created a session; its lease runs."""
     COURTEOUS = "courteous"
-    """The lease has passed; the client keeps its state until this conflicts with a request of another caller."""
+    """The lease has passed; the client keeps its state, up to 24 h, until another caller needs that, or its room."""
     EXPIRING = "expiring"
     """The client is being deleted from the recovery database, or has restarted and its states end; then it ends."""
     GONE = "gone"

@@ -367,7 +367,7 @@ class ClientTable:
     def pass_leases(self, now_s: float) -> None:
         """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones instead.
 
-        A courteous client keeps its opens, locks and delegations until they conflict with a request of another caller.
+        A courteous client keeps its opens, locks and delegations for now; see `ClientState.COURTEOUS`.
         """
         until_s = now_s - self.lease_s
         while self._leases and (client := next(iter(self._leases))).renewed_s < until_s:

@@ -65,7 +65,8 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 
     Returns:
         The lease; None if the OPEN can give no delegation: the client does not want one, opens for writing or cannot be
-            called, a claim or a bound of the server is in the way, or the tree has no leases.
+            called, a claim, a change, a recent recall or a bound of the server is in the way, or the tree has no lease
+            for it, as for a file that a local process has open for writing.
     """
     state = state_of(compound)
     wanted = wish not in {nfs4.OPEN4_SHARE_ACCESS_WANT_NO_DELEG, nfs4.OPEN4_SHARE_ACCESS_WANT_CANCEL}

@@ -64,12 +64,13 @@ def checked_directory(node: Node) -> Node:
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """Returns the object `name` in the directory `within`, or the root of an export that is mounted over that name.
+    """Returns the root of the export mounted over `name` in the directory `within`, else the object of this name.
 
-    For such a root, sets `compound.caller` to the caller's rights in that export; with `admitted` False, does not check
-    that the export is open to the caller, and leaves `compound.caller`. `name` is a result of `checked_name`. Raises
-    WorkerNeeded (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor),
-    tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
+    Without either, returns the pseudo directory mounted there, if there is one (`covering`). For the root of an export,
+    sets `compound.caller` to the caller's rights in that export; with `admitted` False, does not check that the export
+    is open to the caller, and leaves `compound.caller`. `name` is a result of `checked_name`. Raises WorkerNeeded (run
+    again in a worker thread), CredentialTooWeak (the export asks for another security flavor), tree.Refused or OSError
+    (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
     covered = covering(compound, within, name)
@@ -282,9 +283,9 @@ def lookup_parent(compound: Compound, _args: None) -> None:
 
 
 def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Node:
-    """Returns the directory above `within`; if it is in another export, sets `compound.caller` to the rights there.
+    """Returns the directory above `within`; if it is in another tree, sets `compound.caller` to the rights there.
 
-    With `admitted` False, as for SECINFO_NO_NAME, checks no rights in another export, and leaves `compound.caller`.
+    With `admitted` False, as for SECINFO_NO_NAME, checks no rights in another tree, and leaves `compound.caller`.
     Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
     CredentialTooWeak, tree.Refused or OSError.
     """

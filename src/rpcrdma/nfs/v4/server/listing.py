@@ -85,9 +85,9 @@ def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int
 
     If an export is mounted over the entry, `root` is the root of that export, and the attributes are those of `root`.
     For an object that the caller cannot reach, the result has rdattr_error alone, with the reason; or, if `wanted` has
-    no rdattr_error, fileid and mounted_on_fileid as far as wanted. `detailed`: whether the listing was asked for
-    filehandles and attributes: an `entry` without them is then out of the caller's reach. Raises tree.Refused or
-    OSError.
+    no rdattr_error, fileid and mounted_on_fileid as far as wanted. If the object is the root of an export that is
+    closed to the caller, this is logged as a refusal. `detailed`: whether the listing was asked for filehandles and
+    attributes: an `entry` without them is then out of the caller's reach. Raises tree.Refused or OSError.
     """
     if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

@@ -147,9 +147,9 @@ def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False)
 def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
     """Returns the open file for READ, WRITE or SETATTR of the size, by a stateid of the caller.
 
-    Raises Refused (NFS4ERR_BAD_STATEID and others of RFC 8881 section 8.2.4; NFS4ERR_OPENMODE: not open for writing;
-    NFS4ERR_LOCKED: an open denies `access`; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled, or a client that
-    denies `access` is about to end) or WorkerNeeded (run again in a worker thread).
+    Ends clients whose lease has passed if they alone deny `access`. Raises Refused (NFS4ERR_BAD_STATEID and others of
+    the RFC; NFS4ERR_OPENMODE: not open for writing; NFS4ERR_LOCKED: an open denies `access`; NFS4ERR_GRACE;
+    NFS4ERR_DELAY: delegations are recalled, or such a client is ending) or WorkerNeeded (run again in a worker thread).
 
     Args:
         compound: the COMPOUND; the current object is a regular file.

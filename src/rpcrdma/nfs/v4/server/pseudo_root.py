@@ -241,7 +241,7 @@ class PseudoRoot(Exports):
 
         `version` is the major version of NFS of the call. Returns None in the event loop if this may block. Raises
         Refused (EACCES: the export is closed to the call; EAGAIN: the caller's groups cannot be looked up now), or
-        CredentialTooWeak if the export asks for another security flavor.
+        CredentialTooWeak if the export asks for another security flavor; logs all but EAGAIN.
         """
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
@@ -285,8 +285,8 @@ class PseudoRoot(Exports):
     def waits_for(self, handle: bytes) -> bytes | None:
         """Returns octets that name the file system on which a call with `handle` may block; see `Exports.waits_for`.
 
-        Returns None for a pseudo directory, which never blocks, for a handle of no export, and if all exports are on
-        one file system.
+        Returns None for a pseudo directory, which never blocks, for a handle of no export, and for one of a directory
+        of this machine if all exported ones are on one file system.
         """
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 

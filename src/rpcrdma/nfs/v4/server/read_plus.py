@@ -25,10 +25,10 @@ _HOLE_OCTETS: Final = 4 + 8 + 8
 def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4resok:
     """Runs READ_PLUS (RFC 7862 section 15.10): returns data and holes of a range of the current file.
 
-    Returns as many as the reply has room for; the client asks for the rest. The result is no longer than one data part
-    with all requested octets: a client of Linux has no more memory for it. Raises WorkerNeeded (run again in a worker
-    thread), Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in
-    `compound.too_big` if nothing fits.
+    Returns as many as the reply has room for, at most `NFS4_READ_PLUS_PARTS_MAX` (64); the client asks for the rest.
+    The result is no longer than one data part with all requested octets: a client of Linux has no more memory for it.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID,
+    or Refused with the status in `compound.too_big` if nothing fits.
     """
     node = compound.node
     file = file_to_read(compound, args.rpa_stateid)

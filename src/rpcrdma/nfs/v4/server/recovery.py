@@ -307,7 +307,8 @@ class RecoveryDatabase:
     def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
         """Replaces the addresses and exports of this server, by which its next run finds the clients on the disk.
 
-        Logs a failure of the disk, after which the next write, or `begin`, tries again.
+        Deletes rows of ended servers with one of these exports as `begin` does. Logs a failure of the disk, after which
+        the next write, or `begin`, tries again.
 
         Args:
             addresses: the addresses at which the server listens from now on.
@@ -340,7 +341,7 @@ class RecoveryDatabase:
         return not found or self._write(delete)
 
     def close(self) -> None:
-        """Closes the database; may be called again."""
+        """Closes the database, and releases the lock by which others see this run as running; may be called again."""
         with self._lock:
             self._database.close()
             self._runs = None

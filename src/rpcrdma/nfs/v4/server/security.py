@@ -24,9 +24,9 @@ def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
-    """Returns the security flavors of the export of `node` for SECINFO; unsets the current object and stateid.
+    """Returns the security flavors of the tree of `node` for SECINFO; unsets the current object and stateid.
 
-    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the export is closed to the host of the call.
+    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if an export is closed to the host of the call.
     """
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)

@@ -206,7 +206,7 @@ class State(HeldStates):
         """Drops a state of a client that an administrator revoked; may block.
 
         Before it drops the last such state, writes the client to the recovery database again if the client has other
-        states. Raises Refused (NFS4ERR_DELAY) if the disk has failed.
+        states and has sent RECLAIM_COMPLETE. Raises Refused (NFS4ERR_DELAY) if the disk has failed.
         """
         with self._disk:
             with self.lock:
@@ -249,8 +249,9 @@ class State(HeldStates):
 
         The caller does not hold the lock. Makes clients whose lease has passed courteous, or ends them if they are
         unconfirmed. Ends each courteous client that holds nothing, has been silent for `NFS4_COURTESY_S`, or has state
-        in the way of callers without state (NFS version 3). Recalls delegations that such callers await; repeats
-        recalls. If the last write to the recovery database has failed, tries again.
+        in the way of callers without state (NFS version 3). Recalls delegations that such callers or local writers
+        await; repeats recalls, and after a lease revokes the delegation. If the last write to the recovery database has
+        failed, tries again.
         """
         self.database.begin()
         with self.locked():
@@ -383,7 +384,7 @@ class State(HeldStates):
         self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
 
     def lease_broke(self, file: bytes) -> None:
-        """Notes that a local process wants to write the delegated file with the key `file` in `Claims`.
+        """Notes that a local process wants to write or has changed the delegated file with the key `file` in `Claims`.
 
         For any thread, with or without the lock; the event loop then calls `recall_broken`.
         """
@@ -391,7 +392,7 @@ class State(HeldStates):
         self.wake_broken()
 
     def recall_broken(self, now_s: float) -> None:
-        """Recalls the delegations on files that local processes want to write; takes the lock.
+        """Recalls the delegations on files that local processes want to write or have changed; takes the lock.
 
         As `recall` does, revokes those whose recall began more than a lease before `now_s`.
         """
