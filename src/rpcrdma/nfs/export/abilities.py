@@ -74,9 +74,9 @@ class CopyTarget(Protocol):
         """Lets a range of this file share the disk blocks of a range of `source`: the whole range, or nothing of it.
 
         `octets` is the length, 0 for all up to the end of `source`; `source_offset` and `offset` are the starts in
-        `source` and here. `change` gets the attributes of this file before and after. Raises Refused or OSError:
-        EOPNOTSUPP: the file system cannot share blocks; EXDEV: `source` is in another file system; EINVAL: ranges of
-        one file overlap, or do not begin and end at blocks; and others.
+        `source` and here. The result is on the disk at return. `change` gets the attributes of this file before and
+        after. Raises Refused or OSError: EOPNOTSUPP: the file system cannot share blocks; EXDEV: `source` is in another
+        file system; EINVAL: ranges of one file overlap, or do not begin and end at blocks; and others.
         """
 
 

@@ -29,7 +29,8 @@ _NETWORKS_SHOWN_MAX = 8
 def _no_timer(_delay_s: float, _callback: object) -> None:
     """Ignores the request of `LimitedLog` to call `_callback` after a delay: worker threads have no event loop.
 
-    The next refusal, or `HostAdmission.flush`, logs the messages that are held back.
+    So the number of refusals held back waits for the next one of their kind after the minute, or for
+    `HostAdmission.flush`.
     """
 
 
@@ -41,12 +42,14 @@ class _Decision(NamedTuple):
     rule: AccessTerms | None
     """The rule that admits the calls; None: they are refused."""
     proofs: tuple[SecurityFlavor, ...]
-    """The security flavors that would admit calls of the host with a proved principal, for calls that are refused
-    without a proof; else empty."""
+    """For calls that are refused without a proof: the security flavors of the first rule that would admit calls of the
+    host with certain proved principals; else empty."""
 
 
 class HostAdmission:
     """Decides by the rules of an export which calls may use it, and as which user, and logs refusals. Thread-safe.
+
+    Refusals of one host by one export for one cause are logged once a minute; further ones are counted (see `flush`).
 
     Args:
         identity_of: returns the identity with which threads access files as a user.
@@ -66,7 +69,7 @@ class HostAdmission:
         self._log = LimitedLog(_LOGGER, later=_no_timer)
         self.latest = Grant(ServingUser())
         """The newest grant. Calls of a connection follow each other, so callers of `check` try this grant first: it is
-        valid for all calls with the same terms, origin and credential."""
+        valid for all calls with the same terms, origin and credential by a version that the export serves."""
 
     def watch(self, observer: Callable[[Any], Any] | None) -> None:
         """Replaces `check` and `check_mount` of this instance by functions that `observer` makes, such as for an audit.
@@ -84,7 +87,7 @@ class HostAdmission:
                 vars(self).pop(name, None)
 
     def forget(self) -> None:
-        """Forgets, after terms have changed, the rules found for calls; sets `latest` to a grant that fits no call."""
+        """Forgets the rules found for calls, as terms or groups have changed; sets `latest` to a grant for no call."""
         self._known = {}
         self.latest = Grant(ServingUser())
 

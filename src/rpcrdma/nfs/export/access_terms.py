@@ -70,10 +70,11 @@ class AccessTerms:
     read_only: bool = False
     """Whether changes are refused."""
     root_squash: bool = True
-    """Whether the user and group 0 of a client become the anonymous ones; has an effect only if the server runs as
-    root."""
+    """Whether the user and group 0 of a client become the anonymous ones; has an effect only if the server can act as
+    other users, as root can."""
     all_squash: bool = False
-    """Whether all users act as the anonymous user; has an effect only if the server runs as root."""
+    """Whether all users act as the anonymous user; has an effect only if the server can act as other users, as root
+    can."""
     anonymous_uid: int = ANONYMOUS
     """The number of the anonymous user, 0 to 2^32 - 2."""
     anonymous_gid: int = ANONYMOUS
@@ -180,7 +181,7 @@ class ExportTerms(AccessTerms):
     """Whether calls over TCP without a proof of the user have to come from a port below 1024."""
     groups: Literal["client", "server"] = "client"
     """The origin of the supplementary groups of users without a proof: the call, which carries 16 at most, or this
-    machine's user database; matters only to a server that runs as root."""
+    machine's user database; matters only to a server that can act as other users, as root can."""
 
     def __post_init__(self) -> None:
         # `super()` does not find the class that `slots` makes anew.

@@ -185,7 +185,10 @@ class Claims(Generic[S, L]):
         self._count(claims, holder, 1)
 
     def unshare(self, file: bytes, holder: S) -> None:
-        """Drops the share reservation of `holder` on `file`, a key by `Exports.file_of`, if any; needs `lock` held."""
+        """Drops the share reservation of `holder` on `file`, if any, and takes `holder` out of `in_the_way`.
+
+        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        """
         claims = self._files.get(file)
         if claims is not None:
             self._count(claims, holder, -1)
@@ -232,7 +235,10 @@ class Claims(Generic[S, L]):
         self.delegations += 1
 
     def undelegate(self, file: bytes, holder: S) -> None:
-        """Drops the delegation of `file`, a key by `Exports.file_of`, to `holder`, if any; needs `lock` held."""
+        """Drops the delegation of `file` to `holder`, if any, and then takes `holder` out of `in_the_way`.
+
+        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        """
         claims = self._files.get(file)
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]

@@ -34,7 +34,8 @@ class Exports(Protocol):
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
-                the export is closed to this call; EAGAIN: a search of the tree or of the caller's groups has to wait.
+                the export is closed to this call; EAGAIN: a search of the tree or of the caller's groups has to wait;
+                and others of a remote store.
             CredentialTooWeak: the export asks for another security flavor.
             OSError: the server is not permitted to reach the object, or the system fails.
         """
@@ -74,7 +75,7 @@ class Exports(Protocol):
         """Returns octets that identify the file system on which a call with this handle may block.
 
         They are only good for comparison: a server bounds the threads that one file system can block. Returns None if
-        all exports are on one file system, or the handle belongs to no export.
+        that bound is not needed, as with one local file system alone, or if the handle belongs to no export.
         """
 
     def close_idle(self) -> None:

@@ -159,7 +159,7 @@ class Callers:
     def try_out(self, export: ExportTerms) -> None:
         """Acts for a moment as the anonymous user of each rule of an export, to find out now whether the server can.
 
-        Rules that deny all calls, or do not squash root, are left out. Raises PermissionError if the server cannot: a
+        Rules that deny all calls, or let root act as root, are left out. Raises PermissionError if the server cannot: a
         user namespace or a filter of system calls may forbid it although the server has the capabilities.
         """
         if THREAD.keeps_identity():
@@ -391,7 +391,7 @@ class OpenFiles:
         return file
 
     def mark(self, file: OpenFile) -> None:
-        """Marks a file that gets unstable data, so that `commit`, `close` and others put it on the disk."""
+        """Marks a file that gets unstable data, for a later sync; keeps it again if it was dropped and is on a disk."""
         # Whoever drops it has to see the mark. A client of version 4 may have it open although it was dropped before.
         with self._cache.lock:
             held = self.get(file)
@@ -400,13 +400,13 @@ class OpenFiles:
             self._keep(file)
 
     def drop(self, node: HeldNode) -> None:
-        """Drops the open file of a removed node without a sync; the descriptor closes when no call uses it."""
+        """Drops the open file of a removed node without a sync; the descriptor closes with the last reference."""
         self._cache.drop(node.handle)
 
     def drop_idle_writer(self, node: HeldNode) -> bool:
         """Drops the file of a node if it is open for writing and has no unstable data; returns whether it was dropped.
 
-        The descriptor stays open as long as calls refer to the file.
+        The descriptor stays open as long as calls, or opens of NFSv4, refer to the file.
         """
         with self._cache.lock:
             file = self._cache.held.get(node.handle)
@@ -416,7 +416,7 @@ class OpenFiles:
     def drop_idle(self) -> None:
         """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.
 
-        Files with unstable data stay, unless they have no name left.
+        Files with unstable data stay, unless they have no name left. Opens of NFSv4 keep a dropped file open.
         """
         # Never out of the cache meanwhile: a call would open such a file anew, without the mark.
         self._cache.drop_idle(lambda file: file.unstable and os.fstat(file.fd).st_nlink > 0)

@@ -109,7 +109,7 @@ class FsspecExports(AdmittedExports):
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[FsspecNode, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
+        """Returns the object of a handle and the caller's rights; None in the event loop if no valid one is cached.
 
         `any_flavor`: the call may have any security flavor, as those of MOUNT. Raises Refused or CredentialTooWeak as
         `exports.Exports.locate`; also Refused: EAGAIN, EIO: the store cannot be asked.
@@ -153,7 +153,7 @@ class FsspecExports(AdmittedExports):
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """Drops all cached objects and data, saves new paths of handles in the state, and returns []; may block.
+        """Drops all cached objects and file data, saves new paths of handles in the state, and returns []; may block.
 
         Logs the numbers of refusals and faults that the log has held back.
         """

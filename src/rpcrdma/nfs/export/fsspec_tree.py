@@ -388,7 +388,7 @@ class FsspecTree:
 
         With `anew` the store is asked even if a valid state is cached.
 
-        Raises Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info`.
+        Raises Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info` and `adopt`.
         """
         node = None if anew else self.known(path, kind)
         if node is not None:
@@ -405,7 +405,7 @@ class FsspecTree:
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
         """Returns the object `name` in `directory`, from the cache or the store; with `at_once` None if not cached.
 
-        Raises Refused: ENAMETOOLONG: the path is too long; ENOENT; other errors of `FsspecStore`.
+        Raises Refused: ENAMETOOLONG: the path is too long; ENOENT; errors of `FsspecStore.info`, `adopt` and `listed`.
         """
         path = self.join(directory, name)
         if path is None:

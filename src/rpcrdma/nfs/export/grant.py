@@ -18,8 +18,8 @@ __all__ = ["CallerIdentity", "Grant", "ServingUser"]
 class CallerIdentity(Protocol):
     """The user as whom a thread accesses files inside `with identity:`; such blocks must not nest.
 
-    `__enter__` gives the calling thread the identity, or raises OSError, and `__exit__` takes it back, also after an
-    error.
+    `__enter__` gives the calling thread the identity, or raises OSError or `service.WorkerNeeded` (see
+    `SwitchedCaller`). `__exit__` gives the thread the server's own identity again, also after an error.
     """
 
     @property
@@ -51,9 +51,10 @@ class ServingUser:
 
 
 class Grant:
-    """The rights of one caller in one export, by the first of the export's rules that matches the call.
+    """The rights of one caller in one export, by the export's rule that admits the call.
 
-    A grant is valid for each call that has the very same terms, origin and credential (compared by identity).
+    A grant by `HostAdmission.check` is valid for each call that has the very same terms, origin and credential
+    (compared by identity), by a version of NFS that the export serves.
 
     Attributes:
         identity: the identity with which a thread accesses files for the caller, after squashing.

@@ -60,7 +60,7 @@ class Files(LocalObject):
     __slots__ = ()
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """Returns this regular file, open for `wanted` (READ, MODIFY or both), if the caller may do so or owns it.
+        """Returns this regular file, open for `wanted` (READ, MODIFY or both), by the rules of `tree.Node.open`.
 
         With `at_once` never waits, and returns None unless `wanted` is READ and the file is open for reading already.
 
@@ -159,9 +159,10 @@ class Files(LocalObject):
         """Creates a regular file `name` in this directory as `who`, or takes an existing one, as `create.how` says.
 
         Returns its node, never None, and whether it is new. Of an existing file only the size is set, if
-        `create.wanted` has one, and not with EXCLUSIVE. `change` gets the directory's attributes before and after.
-        Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does
-        not allow to take the existing object; EAGAIN: a local process makes and removes the name again and again.
+        `create.wanted` has one. With EXCLUSIVE nothing in `create.wanted` is set. Syncs file and directory if the
+        export asks for that. `change` gets the directory's attributes before and after. Raises Refused or OSError:
+        ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow to take the
+        existing object; EAGAIN: a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -180,9 +181,10 @@ class Files(LocalObject):
         """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
         Returns its node with `is_new` True; the node is None if a local process has renamed or removed the object
-        already, which may then lack the mode, owner and times in `wanted`. `change` gets the directory's attributes
-        before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a
-        regular file, or an invalid device number; and others.
+        already, which may then lack the mode, owner and times in `wanted`. Syncs this directory, and one that it makes,
+        if the export asks for that. `change` gets the attributes of this directory before and after. Raises Refused or
+        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device
+        number; and others.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
@@ -208,10 +210,10 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """Creates a file in this directory with the attributes in `create`, and returns its node.
+        """Creates a file in this directory with the attributes in `create`, keeps it open, and returns its node.
 
-        Returns None if the name is taken; with GUARDED raises FileExistsError then. Other failures raise Refused
-        (EFBIG) or OSError.
+        With EXCLUSIVE it gets the verifier alone, and is synced. Returns None if the name is taken; with GUARDED raises
+        FileExistsError then. Other failures raise Refused (EFBIG) or OSError.
         """
         tree, wanted = self.tree, create.wanted
         size = None if wanted.size is None else _size(wanted.size)
@@ -315,8 +317,8 @@ class Files(LocalObject):
 
         `mode` None: the object has no mode of its own. Permissions other than those of `mode` less the server's umask
         are taken to be restricted by a default ACL and stay, as Linux has them; set-ID and sticky bits are those of
-        `mode`. Only root may set an owner; for others `wanted.uid` and `wanted.gid` are ignored. Raises OSError if the
-        system refuses a change.
+        `mode`, and a set-group-ID bit from the directory stays. Only root may set an owner; for others `wanted.uid` and
+        `wanted.gid` are ignored. Raises OSError if the system refuses a change.
         """
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)

@@ -102,8 +102,8 @@ class LocalLease:
         """Whether a local process waits to write the file, or has changed it; for the owner of the lease.
 
         A read asks the kernel, unless the kernel has reported that already. After a read of True the writers wait until
-        the owner ends the lease. Without such a read within `NFS_LEASE_STALLED_S` seconds of the kernel's report, the
-        server lets the writers go on.
+        the owner ends the lease, or for the kernel's lease-break-time. Without such a read within `NFS_LEASE_STALLED_S`
+        seconds of the kernel's report, the server lets the writers go on.
         """
         return self._leases.is_broken(self._leased)
 
@@ -273,7 +273,8 @@ class LocalLeases:
     def changed(self, identity: bytes | None) -> None:
         """Marks the leases on a file that another process has changed as broken; calls `on_writer` if they were not.
 
-        `identity` is that of the file by `object_identity`; None: any file may have changed, so all leases are broken.
+        Since `make_way`, a process that opens the file, even to read, counts as well. `identity` is that of the file by
+        `object_identity`; None: any file may have changed, so all leases are broken.
         """
         with self._lock:
             found = list(self._files.values()) if identity is None else list(self._by_identity.get(identity, ()))

@@ -23,7 +23,7 @@ C = TypeVar("C", bound=Cacheable)
 class ObjectCache(Generic[C]):
     """A cache of open objects or files by file handle. Thread-safe; `limit`, at least 1, is the most items.
 
-    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. The oldest
+    Eviction only drops the cache's reference: a descriptor closes with the last reference to the item. The oldest
     items are evicted first; one with `used` set is kept for another round, and loses the mark. `evicted` is called with
     each item that `put` evicts, not with those that other methods drop; None: nothing is called.
     """

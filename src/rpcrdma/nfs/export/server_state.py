@@ -236,7 +236,8 @@ class ServerState:
     """The state of a server that its exports share: key, places, and write verifier (RFC 1813 section 3.3.7).
 
     `key`, 32 octets, seals the file handles, and `places` has the directory and name where each object was last seen;
-    both stay from run to run. `write_verifier` has 8 octets, new in each run. `open_state` makes instances.
+    both stay from run to run. `write_verifier` has 8 octets, new in each run and by `data_lost`. `open_state` makes
+    instances.
     """
 
     __slots__ = ("directory", "key", "places", "write_verifier")

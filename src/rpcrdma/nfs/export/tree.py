@@ -2,7 +2,7 @@
 
 A version finds the object of a file handle with `exports.Exports.locate`, and calls the methods of this `Node`. A node
 stands for one object while a call is answered, and may hold a descriptor: a version keeps handles from call to call,
-never nodes. A file that stays open has an `OpenFile`.
+and nodes only with its opens and delegations. A file that stays open has an `OpenFile`.
 
 Below this interface names are octets, times are nanoseconds since 1970 without bounds, and every refusal is an error
 number: a method raises `Refused` or `OSError`, and each version has one table from numbers to its statuses.
@@ -204,7 +204,7 @@ class CreateHow(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """How `Node.create` creates a regular file, and the attributes that the file gets.
+    """How `Node.create` creates a regular file, and the attributes that it gets (EXCLUSIVE: a tree may set none).
 
     `verifier` has 8 octets with EXCLUSIVE and is empty otherwise. The file keeps it in its times of access and
     modification.
@@ -395,7 +395,7 @@ class RangeLocks(Protocol):
 
 
 class Node(Protocol):
-    """An object of an exported tree, for as long as a call is answered. Each kind of tree has its own class of objects.
+    """An object of an exported tree, for one call, or for an open or delegation. Each kind of tree has its own class.
 
     `who` is the caller's rights in the export. A `change` argument receives attributes before and after the change: in
     `set_attributes` those of this object, else those of the directory whose names change. Methods that change something
@@ -578,7 +578,7 @@ class Tree(Protocol):
     def keeps_removed(self) -> bool:
         """Whether an open file stays when its last name is removed, by a client or by any other program.
 
-        False: such a file is gone, and an `OpenFile` keeps the content from its opening: each READ opens the file anew.
+        False: such a file is gone (ESTALE), and an `OpenFile` has one state alone: each READ opens the file anew.
         """
 
     @property

@@ -63,8 +63,8 @@ class TreeSearch:
         """Walks through the tree, and replaces the collected names; may take seconds.
 
         Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (counted as in `is_due`) or at `NFS_SEARCH_OCTETS_MAX` octets
-        of collected names. Directories that cannot be opened are left out, and the rest of one whose reading fails: see
-        `check`.
+        of collected names. Directories that cannot be opened are left out, as is the rest of one whose reading fails;
+        only the latter is an error for `check`.
         """
         table = NameTable()
         cost = failure = 0
@@ -93,7 +93,10 @@ class TreeSearch:
         self._ended = file_clock_ns()
 
     def check(self) -> None:
-        """Raises OSError if the last walk could not read a directory to its end: an object not met may be there."""
+        """Raises OSError if reading a directory failed in the last walk: an object not met may be there.
+
+        Does not raise for directories that could not be opened, nor if the walk ended early.
+        """
         if self._failure:
             raise OSError(self._failure, os.strerror(self._failure))
 
