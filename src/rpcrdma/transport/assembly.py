@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class Step(enum.Enum):
-    """The result of `Assembly` for a received message, which is a piece or arrived while a sequence was unfinished.
+    """The result of `Assembly` for a received message, which is a piece or arrived while one was awaited.
 
     KEPT: the piece is stored, and further pieces must follow.
     """
@@ -58,7 +58,7 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a received message if it is a piece of a sequence that was given up, up to the last piece of that.
+        """Drops a received message if it is a piece of one of the sequences given up last, up to its last piece.
 
         `key`: the identity of the sequence to which the message belongs, a tuple that all of its pieces share, such as
         XID, header type and direction. `more`: whether further pieces of the sequence follow. Returns `Step.DROPPED`;
@@ -112,6 +112,7 @@ class Assembly:
     def give_up(self, key: Key, *, more: bool) -> bool:
         """Discards the unfinished sequence when a message is refused; `drop` then takes further pieces of both.
 
+        `drop` forgets sequences given up before, unless this one has no further pieces and none is unfinished.
         `key`: the identity of the refused message's sequence, a tuple that all of its pieces share, such as XID, header
         type and direction. `more`: whether further pieces of the refused message follow. Returns whether the refused
         message interrupted another sequence.

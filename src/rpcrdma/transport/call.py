@@ -98,7 +98,8 @@ class Call(Outgoing):
         self.transmissions = 0
         """How many times it was sent."""
         self.octets_sent = self.octets_received = 0
-        """Of the RPC message, chunks included, without transport headers; a call counts as often as it was sent."""
+        """Of the RPC message, chunks included, without transport headers; a call counts as often as it was sent. Valid
+        only if `began_ns` is not 0."""
         self.began_ns = self.sent_ns = self.ended_ns = 0
         """Times of making, last Send (0: not sent) and end. Taken only if `began_ns` is not 0."""
         self.error: BaseException | None = None
@@ -107,7 +108,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets the fields that a connection changes, such as `state` and `form`; called before the call is sent."""
+        """Resets `state` and, from `bound`, the fields that say how the call travels by RDMA; counts and times stay."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
@@ -157,10 +158,11 @@ class IncomingCall(Outgoing):
 
     `decoder` is at the RPC call header. Its data stays valid until the answer, or until `ReplySent` if
     `Responder.reply` has returned True. `chunks` and `long` are those of the call until its reply is prepared, then
-    those of the reply. `carried` has the bulk items that an extension received with the call, or is None. `payload` is
-    the reply; `plan` says how it travels, None if its octets are simply copied to a message. `held_octets` and
-    `message_octets` count the memory of its Read chunks and of its message. `sink` is the memory of its Read chunks,
-    `sink_region` its registration until all RDMA Reads have completed, of which `pending_reads` have not.
+    those of the reply; but `long` is False once the Read chunks have arrived. `carried` has the bulk items that an
+    extension received with the call, or is None. `payload` is the reply; `plan` says how it travels, None if its octets
+    are simply copied to a message. `held_octets` and `message_octets` count the memory of its Read chunks and of its
+    message. `sink` is the memory of its Read chunks, `sink_region` its registration until all RDMA Reads have
+    completed, of which `pending_reads` have not.
 
     The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
     other fields keep their defaults.
@@ -176,7 +178,7 @@ class IncomingCall(Outgoing):
     held_octets: int = 0
     message_octets: int = 0
     refusal: str = ""
-    """The reason for which a reply was refused with ERR_CHUNK; empty if none was."""
+    """The reason for which the reply could not travel, so that an error was sent instead; empty if none was."""
     sink: memoryview | None = None
     sink_region: MemoryRegion | None = None
 

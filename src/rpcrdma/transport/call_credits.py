@@ -39,7 +39,7 @@ class CallWindow:
         self.receives_wanted = (granted if promised else 1) + SPARE_RECEIVES
 
     def admit(self, message: Outgoing) -> int:
-        """Counts a message that is about to be sent: a call as in flight, a reply or an error as the end of a call.
+        """Counts a message that is about to be sent: a call as in flight, a reply or refusal as the end of a call.
 
         Returns the credit word of its header: the calls requested, in a call; the calls granted, in other messages.
         """

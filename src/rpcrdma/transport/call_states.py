@@ -25,7 +25,7 @@ class CallInput(enum.IntEnum):
     SEND = 0
     ABANDON = 1
     REFUSE = 2
-    """The peer did not run the call, which may go out again in another form."""
+    """The peer refused the call, or its reply found no room; the call is to be sent again in another form."""
     END = 3
     """The call was answered or finally refused, cannot be sent, or lost its connection."""
 

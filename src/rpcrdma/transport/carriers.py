@@ -118,7 +118,7 @@ class CarriedCall(Protocol):
     def end(self) -> None:
         """Ends the reservation of credits for the peer's reply, when the call ends, is abandoned or is sent again.
 
-        Granted credits stay with the peer. A second call has no effect.
+        Granted credits stay with the peer. A second call has no effect. Not called when the connection ends.
         """
 
 
@@ -176,8 +176,9 @@ class IncomingItems(NamedTuple):
 class Carrier(Protocol):
     """The part of an extension that decides which calls of this side the extension carries.
 
-    A carrier that is `eager` is asked about all calls with bulk items or results that may need chunks. Another carrier
-    is asked only about those that have a `Call.placement` or would use RDMA, for themselves or for their replies.
+    A carrier that is `eager` is asked about all calls with bulk items, and all that may need chunks for themselves or
+    their replies. Another carrier is asked only about those of them that have a `Call.placement` or would use RDMA. No
+    carrier is asked about a call with a `CallForm` that is `plain`, or where calls may have no chunks.
     """
 
     eager: bool

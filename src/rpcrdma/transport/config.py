@@ -71,13 +71,14 @@ class TransportConfig:
     credits_requested: int = 256
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128
-    """Calls that a server takes at once; a Linux client requests 128."""
+    """Calls that a server takes at once; a Linux client requests 128. Version 2 takes fewer if messages of so many
+    calls could have more than `limits.GRANTED_OCTETS_MAX` octets."""
     reverse_credits_requested: int = 16
     """Server: calls to the client that it wants to have in flight on a client's connection."""
     reverse_credits_granted: int = 16
     """Client: calls of the server that it takes at once if it offers services; a Linux client takes 16."""
     reverse_chunks: bool = False
-    """Whether this side uses and takes chunks in the reverse direction (RFC 8167 section 5.3); Linux has none there.
+    """Version 1: whether this side uses and takes chunks in the reverse direction (RFC 8167 section 5.3), unlike Linux.
 
     Without them a client answers a reverse call that has some with ERR_CHUNK, and a server's reverse calls and their
     replies must fit inline.
@@ -91,10 +92,10 @@ class TransportConfig:
     """Whether the peer's replies may invalidate this side's memory (RFC 8797 section 4.1), and this side's replies
     the peer's."""
     call_octets_pulled_max: int = limits.CALL_OCTETS_PULLED_MAX
-    """Server: octets of all Read chunks of one call; a larger call is refused with ERR_CHUNK."""
+    """Octets of all Read chunks of one call that this side takes; a larger call is refused (version 1: ERR_CHUNK)."""
     reply_octets_max: int = limits.REPLY_OCTETS_MAX
     """The most octets that a call offers for its result, and for each directly placed item without memory of the
-    caller, if the program's definition permits more. Larger results are refused with ERR_CHUNK."""
+    caller, if the program's definition permits more. In version 1, larger results are refused with ERR_CHUNK."""
     stalled_s: float = limits.RDMA_STALLED_S
     """Seconds within which a peer must answer the RDMA Reads of one call, complete a message that it sends in
     pieces, and take a reply."""

@@ -178,9 +178,10 @@ class Extensions:
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
         """Passes a received message of an extension to the handler of its header type.
 
-        If the handler raises DecodeError, an error for an invalid header is sent to the peer. `invalidated`: the handle
-        that the message's Send invalidated, or None. Returns True; False, without a call of the handler, if a handle
-        was invalidated: the caller discards the message.
+        A message in several pieces of memory is then the handler's to give back. If the handler raises DecodeError, an
+        error for an invalid header is sent to the peer. `invalidated`: the handle that the message's Send invalidated,
+        or None. Returns True; False, without a call of the handler, if a handle was invalidated: the caller ends the
+        connection.
         """
         if invalidated is not None:
             return False
@@ -244,7 +245,7 @@ class Extensions:
 
         Raises:
             TransportClosed: the connection is not open.
-            LocalProtocolError: the version has no extensions, or the body is too long for one message.
+            LocalProtocolError: the version has no extensions, or a body that `row` does not continue is too long.
         """
         session = self.session
         if session.state is not State.OPEN:
@@ -269,5 +270,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error of the protocol version about the peer's message with this XID; `refusal` is the reason."""
+        """Sends an error about the peer's message `xid`, or ends the connection instead, as `Outbox.refuse` does."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

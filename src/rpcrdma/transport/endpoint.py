@@ -71,12 +71,12 @@ class Endpoint:
             memory.
         reverse: see above.
         receive_pool: memory for arriving messages of `receive_octets`, which connections may share; None: a pool of its
-            own.
+            own. Unused if an extension has `Extension.receives`.
         dialects: the supported versions, the preferred one first; peers that do not know the others understand the last
             one. Empty: those of `offered()`.
         settle_s: seconds that a client waits before its first message.
         authenticator: host authentication of this connection alone; if it is required, a server offers only versions
-            with it.
+            with it, if it has any.
         extensions: they apply to the versions that can be extended.
         incoming: the class of the peer's calls.
     """
@@ -210,12 +210,12 @@ class Endpoint:
 
     @property
     def inline_send_octets(self) -> int:
-        """The largest message that is sent, in octets; the version's smallest until `Ready`."""
+        """The largest message that is sent, in octets; before `Ready` it may be less than then."""
         return self._session.send_octets
 
     @property
     def inline_receive_octets(self) -> int:
-        """The largest message that can arrive, in octets; the version's smallest until `Ready`."""
+        """The largest message that can arrive, in octets; before `Ready` it may be less than then."""
         return self._session.receive_octets
 
     @property
@@ -276,7 +276,7 @@ class Endpoint:
 
     @property
     def inline_results_octets(self) -> int:
-        """The largest results, in octets, whose reply to a call of this side is certainly inline."""
+        """The largest results without bulk items, in octets, whose reply to a call of this side is certainly inline."""
         return self._session.results_octets
 
     def unsettled(self) -> bool:

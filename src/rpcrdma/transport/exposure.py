@@ -67,7 +67,7 @@ class Exposure:
             into: for each result with a Write chunk the caller's buffer, or None for memory from `memory`.
             plan_limits: the largest segments, and the smallest buffers that are not copied together.
             memory: provides the memory for results without a buffer and for a long reply.
-            carried: whether an extension sends the data that is not exposed, so that `inline` has none of it.
+            carried: whether an extension sends the data that is not exposed, so that `inline` is unused.
 
         Raises:
             LocalProtocolError: a buffer for results is read-only, or there are too many regions; nothing is registered

@@ -55,8 +55,8 @@ class ExtensionMessage(NamedTuple):
         flags: the extension's flags.
         answers: whether the receiver chose the XID, as a flag in the header states.
         body: the octets after the prefix of the header.
-        arrived: for a message in several pieces of memory, the pieces and its length with the header; `body` is then
-            the part in the first piece.
+        arrived: for a message in several pieces of memory, the pieces, which the handler returns to
+            `ExtensionLink.receives`, and its length with the header; `body` is then the part in the first piece.
     """
 
     header_type: int
@@ -135,9 +135,9 @@ class Extension:
         headers: the header types.
         properties: the transport properties.
         errors: the error codes.
-        on_ready: called when the connection is open and the peer's properties are known.
-        on_error: called with the peer's error about a message of the extension, unless an `ExtensionLink.ask` takes it.
-        on_closed: called when the connection has ended, to release what the extension keeps in `ExtensionLink.state`.
+        on_ready: called when the connection is open, even if the version or the peer does not support the extension.
+        on_error: called with the peer's error about one of its last messages, unless an `ExtensionLink.ask` takes it.
+        on_closed: called at the connection's end, opened or not, to release what `ExtensionLink.state` keeps.
         receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
             extension of a connection has it.
         reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
@@ -181,7 +181,7 @@ class ExtensionHost(Protocol):
 
         Raises:
             TransportClosed: the connection is not open.
-            LocalProtocolError: the version has no extensions, or the body is too long for one message.
+            LocalProtocolError: the version has no extensions, or a body that `row` does not continue is too long.
         """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
@@ -281,7 +281,7 @@ class ExtensionLink:
 
     @property
     def takes_calls(self) -> bool:
-        """Whether this end answers calls of the peer; a client without services refuses them."""
+        """Whether this end answers calls of the peer, as a server and a client with services do."""
         return self._hub.responder is not None
 
     def send(
@@ -299,7 +299,7 @@ class ExtensionLink:
         whether the peer chose `xid`. Returns the XID.
 
         Raises:
-            LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
+            LocalProtocolError: `headers` lack the type or flag, the version has no extensions, or the body is too long.
             TransportClosed: the connection has ended, or is not open yet.
             TypeError: a piece of the body is no contiguous buffer of octets.
         """

@@ -51,7 +51,7 @@ class HandshakeState(enum.Enum):
     """Client: the server is authenticated, and has not accepted the client yet."""
     AUTHENTICATED = "authenticated"
     UNAUTHENTICATED = "unauthenticated"
-    """Finished without authentication, as the policies of both sides allow."""
+    """Finished without authentication, as the policy of this side allows."""
     FAILED = "failed"
     """One side has refused the other."""
 
@@ -172,7 +172,7 @@ class HostAuthenticator:
 
     @property
     def finished(self) -> bool:
-        """Whether the hosts are authenticated, or by both sides' policies need not authenticate: calls may follow."""
+        """Whether the hosts are authenticated, or by this side's policy need not authenticate: calls may follow."""
         return self._state in _FINISHED
 
     @property
@@ -191,7 +191,7 @@ class HostAuthenticator:
         an empty one, a client its first flight of TLS; None if the hosts do not authenticate.
 
         Raises:
-            HostAuthenticationFailed: the policy refuses the peer, or the value is an alert or not empty.
+            HostAuthenticationFailed: the policy refuses the peer, or the value is an alert or, unless OFF, not empty.
         """
         try:
             return self._begin(announced)

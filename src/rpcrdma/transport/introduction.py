@@ -112,7 +112,7 @@ class Introduction:
 
     @property
     def may_grant(self) -> bool:
-        """Whether this side may send messages that only grant credits, even before the connection is open.
+        """Whether this side may send messages that only grant credits before the opening, where `MAY_LEAVE` has them.
 
         A server always may, a client after the server's properties, or a piece of them, have arrived.
         """
@@ -271,8 +271,8 @@ class Introduction:
 
         The first properties are stored, and the introduction continues. An error message answers invalid properties,
         and later ones other than host authentication; without an authenticator, any later ones. `message`: the message
-        with the properties. `invalidated`: the handle that the message's Send invalidated, or None. Returns False, to
-        discard the message unread, if a handle was invalidated; True otherwise.
+        with the properties. `invalidated`: the handle that the message's Send invalidated, or None. Returns True; False
+        with the message unread if a handle was invalidated, for which the caller ends the connection.
         """
         if invalidated is not None:
             return False

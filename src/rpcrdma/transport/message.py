@@ -49,7 +49,7 @@ class Kind(enum.IntEnum):
     GRANT = 5
     """Credits only."""
     PIECE = 6
-    """Only received: a part of a message that continues in the next one, stored until the last part arrives."""
+    """Only received: a part of a continued message, stored until the last part arrives, or dropped with its message."""
     EXTENSION = 7
     """A message with the header type of an extension."""
 
@@ -78,7 +78,7 @@ class Cause(enum.Enum):
     INELIGIBLE = "ineligible"
     """A Read chunk has an argument that is not DDP-eligible."""
     TOO_LARGE = "too large"
-    """The Read chunks exceed a limit or the memory of the responder."""
+    """The call's messages or Read chunks exceed a limit or the memory of the responder."""
     WRITE_RESOURCE = "write resource"
     """A result is larger than its Write chunk."""
     REPLY_RESOURCE = "reply resource"

@@ -30,7 +30,7 @@ class BufferSource(MessageRoom, Protocol):
         """Lends writable memory of at least `length` octets with unspecified content.
 
         Returns the memory; None if none is free at present: the call then waits until `Endpoint.resume_pulls` is
-        called.
+        called, or another call of the connection has ended.
 
         Raises:
             MemoryError, RpcRdmaError: there will be no memory for this length; the call is refused.

@@ -277,6 +277,7 @@ class Outbox:
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
+            OutOfMemory: the system has no memory for it.
         """
         session = self._session
         window, kind = session.window, message.kind

@@ -79,13 +79,13 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 class PlanLimits(NamedTuple):
     """The limits by which a requester plans its calls, in octets.
 
-    `send_octets` and `receive_octets` are the largest messages; `segment_octets_max` and `read_chunks_max` are as in
-    `TransportConfig`. Calls of up to `call_octets_max` and replies of up to `reply_octets_max` (not that of
-    `TransportConfig`), headers included, travel without chunks although RDMA could move their items; in a version that
-    cannot continue a message in further Sends, these are `send_octets` and `receive_octets`. `segments_max` is the most
-    segments that the peer takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without
-    such items needs no Reply chunk up to `receive_octets`, `reply_octets_max` or `reply_continued_octets_max`, headers
-    included, whichever is the largest.
+    `send_octets` and `receive_octets` are the largest messages, `segment_octets_max` is the largest segment of a chunk;
+    `read_chunks_max` is as in `TransportConfig`. Calls of up to `call_octets_max` and replies of up to
+    `reply_octets_max` (not that of `TransportConfig`), headers included, travel without chunks although RDMA could move
+    their items; in a version that cannot continue a message in further Sends, these are `send_octets` and
+    `receive_octets`. `segments_max` is the most segments that the peer takes in one header. Items of
+    `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
+    `receive_octets`, `reply_octets_max` or `reply_continued_octets_max`, headers included, whichever is the largest.
     """
 
     send_octets: int

@@ -41,8 +41,8 @@ class ReplyPlan(NamedTuple):
 
     `form` is the place of the reply's payload stream. `placed`: for each offered Write chunk the index of the bulk item
     in it, or None for an unused or empty chunk; () stands for no chunk. If the reply fits nowhere, `form` is REFUSED,
-    `refusal` has the resource that is too small and the required size, and `reason` says the same in words; else these
-    two are None and "".
+    `refusal` has the resource that is too small and the required size (HEADER: the header is too long), and `reason`
+    says the same in words; else these two are None and "".
     """
 
     form: ReplyForm

@@ -210,8 +210,8 @@ def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Prope
     their numbers.
 
     Raises:
-        DecodeError: the set lacks the HOSTAUTH property, has an invalid or repeated one, or has other known properties,
-            which must not change.
+        DecodeError: the set lacks the HOSTAUTH property, has an invalid one, repeats any property, or has other known
+            properties, which must not change.
     """
     others = [number for number, _ in properties if number in rows and number != HOST_AUTHENTICATION]
     if others:

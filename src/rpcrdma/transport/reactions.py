@@ -62,7 +62,7 @@ def form_after(
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:
-    """Decides how a refused call is sent again: in fewer chunks, smaller segments, or with more reply space.
+    """Decides how a refused call is sent again: in fewer chunks, larger segments, or with more reply space.
 
     Returns these choices for the next Send; None if the call fails: after `CALL_ATTEMPTS_MAX` Sends, for a cause that
     is not in `RESENT`, or if no other form can help.

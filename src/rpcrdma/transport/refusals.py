@@ -39,8 +39,9 @@ class ChunkRefused(RpcError):
 
 
 class CallRefused(RpcError):
-    """Raised for a call that the responder did not run, for another reason than its version or its chunks.
+    """Raised for a call that the responder refused, for another reason than its version or its chunks.
 
+    It may have run the call, although most refusals precede that.
     `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
     """
 

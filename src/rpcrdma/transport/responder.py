@@ -43,8 +43,8 @@ _tuple = tuple.__new__
 class Responder:
     """The calls of the peer in one direction: reads their Read chunks, reports them as events and sends the replies.
 
-    `unanswered` counts calls neither answered nor refused. Of the replies whose buffers are in use until their Send has
-    completed, `replies_sent` have ended and `replies_unsent` have not. The events are in the session's `events`.
+    `unanswered` counts calls not answered, refused or dropped. Of the replies whose buffers are in use until their Send
+    has completed, `replies_sent` have ended and `replies_unsent` have not. The events are in the session's `events`.
     """
 
     __slots__ = (
@@ -87,9 +87,9 @@ class Responder:
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
         """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
-        `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False, to
-        discard the call, if its Send invalidated a handle (`invalidated`, else None). The connection ends if the peer
-        exceeds its credits or does not read replies.
+        `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False if
+        the call's Send invalidated a handle (`invalidated`, else None), for which the caller ends the connection. It
+        also ends if the peer exceeds its credits or does not read replies.
         """
         if invalidated is not None:
             return False
@@ -160,7 +160,7 @@ class Responder:
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
         """Refuses a message with an invalid header by an error with the reason `message.refusal`; returns True.
 
-        Sends no error and returns False, to discard the message, if its Send invalidated a handle (`invalidated`).
+        If its Send invalidated a handle (`invalidated`), only returns False: the caller ends the connection.
         """
         if invalidated is not None:
             return False

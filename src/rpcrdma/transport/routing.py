@@ -18,7 +18,7 @@ __all__ = ["ROUTES", "Halves", "Handler", "Route", "routes"]
 
 Handler: TypeAlias = Callable[[Inbound, int | None], bool]
 """A function that handles a message: gets the message and the handle that its Send invalidated, or None; returns False
-to discard the message."""
+to discard the message, and to end the connection if there is a handle."""
 
 
 class Halves(NamedTuple):
@@ -90,7 +90,8 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
     """Returns the functions of `halves`, the parts of an endpoint, for messages received in one state, by `Kind`.
 
-    The list is indexed by `Kind`. None in place of a function means that messages of this kind are discarded.
+    The list is indexed by `Kind`. None in place of a function: messages of this kind are left to `_on_unclaimed` of the
+    endpoint, which discards most.
     """
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

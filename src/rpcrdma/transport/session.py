@@ -51,10 +51,11 @@ class Session:
     `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the peer for which
     this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties of the peer, or
     is None; `proof` is the host authentication value of this side. `failure` is the reason for which this side ends the
-    connection, "" for none; `refusal` is the error of a failed host authentication. Calls are planned by `plan_limits`,
-    those longer than one message by `far_limits` if that is not None: over a long round trip, a call in several
-    messages costs less than RDMA Reads. While an extension expects a group of messages, `between` gets each message
-    first. With a `batcher`, messages wait for the end of the event loop's iteration.
+    connection, "" for none; after the end, the reason of either side. `refusal` is the error of a failed host
+    authentication. Calls are planned by `plan_limits`, those longer than one message by `far_limits` if that is not
+    None: over a long round trip, a call in several messages costs less than RDMA Reads. While an extension expects a
+    group of messages, `between` gets each message first. With a `batcher`, short calls and replies, and messages
+    without credits, wait for the end of the event loop's iteration.
 
     The parameter `reverse` is whether the connection has calls from server to client, and `reservable` the most credits
     that its extensions add for the peer by `ExtensionLink.reserve` at any time.
@@ -181,7 +182,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Sets message sizes and remote invalidation by the private data that the peer sent; None: it sent none."""
+        """Stores the peer's private data (None: none sent), which set message sizes and invalidation in version 1."""
         self._peer_data = peer
         self._agree()
 

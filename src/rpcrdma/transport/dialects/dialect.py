@@ -171,9 +171,9 @@ class Dialect(Protocol):
         """
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
-        """Returns the largest messages and the use of remote invalidation that follow from both sides' private data.
+        """Returns the largest messages, and the use of remote invalidation, that hold without transport properties.
 
-        `own`: this side's private data. `peer`: the peer's private data; None if the peer sent none.
+        `own`: this side's private data. `peer`: the peer's, which version 2 ignores; None if the peer sent none.
         """
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
@@ -206,11 +206,11 @@ class Dialect(Protocol):
 
         Returns the message, of `Kind.UNREADABLE` if it is faulty and to be refused; None if it must be silently
         discarded. Every piece of a continued message but the last gives a `Kind.PIECE` and is stored; the last piece
-        gives the whole message.
+        gives the whole message. Each further piece of a message that was refused gives a `Kind.PIECE` and is dropped.
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes the first message from a server, which may also refuse this version in the format of an older one.
+        """Decodes a server's message before the opening, which may also refuse this version in an older one's format.
 
         Returns the message; None if it must be silently discarded.
         """

@@ -74,7 +74,7 @@ def encode_version_refused(refusal: VersionRefusal) -> bytes:
 
 
 def decode_version_refused(data: Buffer) -> VersionRefusal | None:
-    """Decodes an RDMA_ERROR with ERR_VERS; returns None for any other message, and for an empty range of versions."""
+    """Decodes an RDMA_ERROR with ERR_VERS; returns None for any other message, or unless 1 <= low <= high."""
     if len(data) != _VERSION_REFUSED.size:
         return None
     xid, version, credits_, kind, code, low, high = _VERSION_REFUSED.unpack(data)

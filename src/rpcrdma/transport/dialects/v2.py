@@ -233,7 +233,7 @@ class Version2:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
         Returns the message, of `Kind.UNREADABLE` if it is to be refused (a faulty reply: see `_Head.refused`);
-        `Kind.PIECE` for a stored piece of a message (the last one gives the message); None to discard it silently.
+        `Kind.PIECE` for a piece that is stored (the last one gives the message) or dropped; None to discard silently.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -343,7 +343,7 @@ class Version2:
         return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a server's first message: a refusal of version 2 (RFC 8166 format), or a message as `decode` does."""
+        """Decodes a server's early message: a refusal of version 2 (RFC 8166 format), or another as `decode` does."""
         refused = decode_version_refused(data)
         if refused is None or refused.low > VERSION:
             return self.decode(data)
