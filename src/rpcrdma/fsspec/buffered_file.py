@@ -35,7 +35,7 @@ _LINES_OCTETS = 1 << 14
 
 
 def check_transaction(url: str, mode: str) -> None:
-    """Checks that `mode` is "wb", the only one in which a transaction of fsspec may open the file at `url`.
+    """Checks that `mode` is "wb", the only one in which a transaction of fsspec may write the file at `url`.
 
     Raises:
         io.UnsupportedOperation: it is another mode; the message has `url`.
@@ -68,7 +68,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         autocommit: False, as in a transaction, gives a new file a temporary name until `commit`.
         cache_type: the name of a cache of fsspec in place of the read-ahead.
         cache_options: the options of that cache.
-        size: ignored; the server's size counts.
+        size: ignored. Reads, except a large `readinto`, end at the size that the server has at the opening.
         opened: the file of the NFS client if it is open already; None: it is opened.
         tail: the last octets of the file, if they were read before; reads then take them from memory.
         kwargs: options of `fsspec.spec.AbstractBufferedFile`.
@@ -130,6 +130,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def info(self) -> dict[str, Any]:
         """Returns the attributes of the file by name, as `fs.info` does; a file open for writing is flushed first.
 
+        Of a file open for reading, later calls return the attributes of the first call.
+
         Raises:
             ValueError: the file was open for writing, and is closed.
             OSError: the flush has failed, or the server refuses.
@@ -156,8 +158,9 @@ class BufferedNfsFile(AbstractBufferedFile):
     def readinto(self, b: Buffer) -> int:
         """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A buffer of at least 1 MiB or a block, whichever is smaller, is filled without a copy. Errors are those of
-        `read`: ValueError if the file is closed or open for writing, OSError if the server refuses.
+        Octets that no earlier read left in memory are read without a copy if they are at least 1 MiB or a block,
+        whichever is smaller. Errors are those of `read`: ValueError if the file is closed or open for writing, OSError
+        if the server refuses.
 
         Args:
             b: writable memory.
@@ -225,8 +228,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         """Returns the octets from offset `start` up to offset `end` of the file, fewer only at its end.
 
-        fsspec's caches call it to read. Reads ahead if the read continues the read before. Raises OSError if the server
-        refuses.
+        The end is that at the opening. fsspec's caches call it to read. With the default cache, a read of at most two
+        blocks that continues the read before reads ahead. Raises OSError if the server refuses.
         """
         end = min(end, self.size)
         if end <= start:
@@ -256,10 +259,10 @@ class BufferedNfsFile(AbstractBufferedFile):
     # Writing
 
     def write(self, data: Buffer) -> int:
-        """Writes all of `data` at the position, and returns its length in octets.
+        """Writes all of `data` at the position, in mode "ab" at the end of the file; returns its length in octets.
 
-        Data smaller than a block is gathered in memory and sent when it fills a block; larger data is sent without a
-        copy. The data is on the server's stable storage only after `flush` or `close`.
+        Data smaller than a block is gathered in memory and sent when it fills a block; other data is passed to
+        `NfsFile.write` of the NFS client at once. All is on the server's stable storage only after `flush` or `close`.
 
         Args:
             data: the octets.

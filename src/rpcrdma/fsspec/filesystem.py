@@ -36,8 +36,8 @@ class RdmaFileSystem(ServerFileSystem):
     One object reaches any number of servers. Errors are those of `os` and `open`; a server that is out of reach, or
     does not answer, leads to `ConnectFailed` or another RpcRdmaError, which are no OSErrors.
 
-    `info`, `exists`, `isfile` and `isdir` use cached attributes, unless they get `refresh=True`. Changes through this
-    object invalidate them, as `invalidate_cache` does; `open` asks the server (close-to-open consistency).
+    `info`, `exists`, `isfile` and `isdir` use cached attributes, the first two not with `refresh=True`. Changes through
+    this object invalidate them, as `invalidate_cache` does; `open` asks the server (close-to-open consistency).
 
     Objects with the same options share the connections of their event loop; `close`, or the end of the process, ends
     them. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
@@ -415,7 +415,7 @@ class RdmaFileSystem(ServerFileSystem):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, for a pattern or with `maxdepth`, copies and removes instead.
+        """Renames an object; between exports, for a pattern or with `maxdepth`, copies its data alone and removes it.
 
         Raises OSError if the server refuses, or contents of a directory were not copied: that directory stays.
 

@@ -37,7 +37,7 @@ def first_read(path: str, entry: DirEntry) -> int | None:
 
 
 class HeldFile(FsspecFile, io.BytesIO):
-    """A small file, open for reading, with its content at the time of opening.
+    """A small file, open for reading, with the content that the opening read or found in the cache.
 
     `io.BytesIO` reads the memory in which READ placed the data. Unpickling opens the file anew at the same position.
 

@@ -238,7 +238,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
     """Returns the `Mounts` of `server` that this process uses in the event loop `loop`; the first call makes it.
 
-    `Server` objects with the same `key` share it. A forked child gets objects of its own. Nothing is mounted yet.
+    `Server` objects with the same `key` share it. A forked child gets objects of its own. It mounts no export.
     """
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
@@ -262,8 +262,8 @@ async def close_mounts(server: Server) -> None:
 def close_all_mounts() -> None:
     """Closes this process's files open for writing, and its connections in all event loops that still run.
 
-    It is called as the process ends. Blocks: a loop has up to 10 s to close its connections to each server. Errors are
-    logged, and not raised.
+    It is called as the process ends. Blocks, for each server of a loop, until the files open only for writing are
+    closed, and then up to 10 s for the connections. Errors are logged, and not raised.
     """
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():

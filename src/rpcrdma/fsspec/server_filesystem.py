@@ -49,7 +49,7 @@ _PASSED_OVER = {"anon"}
 
 
 class ServerFileSystem(AsyncFileSystem):
-    """The base of `RdmaFileSystem`, which documents the options; has all methods that change nothing at servers."""
+    """The base of `RdmaFileSystem`, which documents the options; has methods for connections, attributes and lists."""
 
     protocol: str = ""
     root_marker = "/"
@@ -159,7 +159,7 @@ class ServerFileSystem(AsyncFileSystem):
         """Closes the connections that all objects with the same options share in the event loop `loop`, and waits.
 
         Files open in a mode with "+" are closed first, and the first error of that, OSError or RpcRdmaError, is raised.
-        A later call connects anew.
+        Files open only for writing stay open without a connection: close them before. A later call connects anew.
         """
         sync(self.loop, self._close)
 
@@ -191,7 +191,7 @@ class ServerFileSystem(AsyncFileSystem):
     # Names and attributes
 
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        """Returns an object's attributes by name: "name", "size", "type" and those of `os.stat`; links are followed.
+        """Returns an object's attributes by name: "name", "size", "type", "mtime", "mode" and more; follows links.
 
         A path above an export is a directory with the first three and "islink" alone. `refresh`: asks the server even
         if the answer is cached.

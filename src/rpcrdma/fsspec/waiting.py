@@ -103,10 +103,10 @@ class FilesLoop:
 
 
 def waits_by_sync(filesystem: F) -> F:
-    """Class decorator: gives an asynchronous file system of fsspec a blocking method for each coroutine function.
+    """Class decorator: gives an asynchronous file system of fsspec blocking methods for its coroutine functions.
 
-    For `_NAME` it adds `NAME`, which calls it by `sync`, unless the class has a method NAME of its own. fsspec would
-    add slower ones to each object. Returns the class.
+    For `_NAME` it adds `NAME`, which calls it by `sync`, if `AbstractFileSystem` has a NAME that the class does not
+    override. fsspec would add slower ones to each object. Returns the class.
     """
     for name in dir(filesystem):
         plain = name.removeprefix("_")

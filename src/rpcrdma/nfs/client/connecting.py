@@ -58,9 +58,10 @@ class MountedFilesystem(NfsFilesystem):
         return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
 
     async def close(self) -> None:
-        """Cancels calls of open files in flight, sends UMNT, and closes the connection if `owns_connection` was set.
+        """Cancels background calls of open files, sends UMNT, and closes the connection if `owns_connection` was set.
 
-        Waits for the reply to UMNT up to 1 s, or 2 s if MOUNT has a port of its own, and ignores failures of UMNT.
+        Open files are not flushed. Waits for the reply to UMNT up to 1 s, or 2 s if MOUNT has a port of its own, and
+        ignores failures of UMNT.
         """
         try:
             await super().close()

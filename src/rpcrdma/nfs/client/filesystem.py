@@ -374,7 +374,7 @@ class NfsFilesystem(ObjectCalls):
     ) -> int:
         """Copies a local file to the server, with mode and times; returns its size in octets.
 
-        The copy has a temporary name until it is complete and on stable storage; then it replaces a file of its name.
+        The copy has a temporary name until complete and on stable storage; it then replaces a file or a link to one.
 
         Args:
             local: the local path of the file.
@@ -419,7 +419,7 @@ class NfsFilesystem(ObjectCalls):
             path: the path of the directory at the server.
             local: the local path of the copy, a directory that may exist.
             progress: called with (files, octets) done so far.
-            exact_modes: whether all objects get the server's modes.
+            exact_modes: whether all objects get the server's permissions (0o777).
             sparse: see `download`.
             resume: see `download`.
             exclude: see `NfsFilesystem`.

@@ -183,7 +183,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     Asked in turn, until one answers, are MOUNT at the port of NFS, which names the hosts that may mount an export; NFS
     version 4 there; and, with a warning in the log, as it may belong to another server, MOUNT at TCP port 20048 and at
     the port that the port mapper names. If `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is
-    asked. `options`: the settings of connections. MNT, which alone names the flavors, and UMNT follow for each export.
+    asked. `options`: the settings of connections. At MOUNT, MNT (for flavors) and UMNT follow for each export.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -247,8 +247,8 @@ async def _at_mount_service(
             next service. None: no such call.
 
     Raises:
-        ConnectFailed: no service answers, and the message names the ports tried; or a NULL call on `nfs`, made after
-            MOUNT has failed, finds no NFS version 3.
+        ConnectFailed: no service answers, and the message names the ports tried; `nfs` answers no call at all; or a
+            NULL call on `nfs`, made after MOUNT has failed, finds no NFS version 3.
         NotPermitted, HostNotFound, HostAuthenticationFailed: a connection to a TCP port fails so; no other is tried.
         NfsError, RpcRdmaError: the other errors of `work`, as CallTimeout at a TCP port; or, before TCP ports are
             tried, that NULL call has no answer.

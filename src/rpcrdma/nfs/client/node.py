@@ -26,7 +26,7 @@ class Node:
 
     Attributes:
         handle: the server's file handle.
-        attributes: the attributes of the reply that contained them last; None for the root before they are fetched.
+        attributes: the attributes stored last; None for the root at first, and if the reply that made it has none.
         place: where the object was found, for messages: its absolute path, or (node of its directory, name).
         fresh: whether the present operation has fetched the attributes.
         target: the target of a symbolic link; None before it is read.
@@ -45,7 +45,7 @@ class Node:
 
     @property
     def is_dir(self) -> bool:
-        """Whether the object is a directory; True without attributes, which only the root may lack."""
+        """Whether the object is a directory; True also while `attributes` is None."""
         return self.attributes is None or self.attributes.type == ftype3.NF3DIR
 
     @property

@@ -75,7 +75,7 @@ class ObjectCalls:
         return self._resolver.directory
 
     async def close(self) -> None:
-        """Cancels calls of open files in flight, and ends the threads for local files; the connection stays open.
+        """Cancels background calls of open files, and ends the threads for local files; the connection stays open.
 
         Open files are not flushed; reads that wait for such calls, and appends under way, fail with `TransportClosed`.
         The file system can be used further: later operations start calls and threads anew, which another `close` ends.

@@ -67,7 +67,7 @@ class LookupCache:
             self._entries.popitem(last=False)
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the entry of `name` in `directory`, if it exists; called before a call changes the name."""
+        """Drops the entry of `name` in `directory`, if it exists, as a call changes the name."""
         self._entries.pop((directory.handle.data, name), None)
 
     def clear(self) -> None:
@@ -237,7 +237,7 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the cached entry of `name` in `directory`, if there is one; called before a call changes the name."""
+        """Drops the cached entry of `name` in `directory`, if there is one, as a call changes the name."""
         self._cache.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:

@@ -69,7 +69,7 @@ class FileTransfer:
     Args:
         volume: the file system.
         progress: called with (files, octets) copied so far.
-        exact_modes: whether downloads get the server's modes as they are, and not as the umask leaves them.
+        exact_modes: whether downloads get the server's permissions (0o777) in any case, see `NfsFilesystem.download`.
         sparse: whether runs of zeros (from 4 KiB on in a download, 64 KiB in an upload) are left out as holes.
         resume: whether a file that is there with the size and mtime of its source is not copied, and a large copy that
             was interrupted is continued (see `copy_source`).
@@ -87,7 +87,7 @@ class FileTransfer:
         self.sparse = sparse
         self.resume = resume
         self.kept = 0
-        """The number of files that were there already and were not copied (`resume`); `files` counts them, too."""
+        """Files that were there already and were not copied (`resume`); `files` and `octets` count them, too."""
         self.files = 0
         self.octets = 0
         self._exact = exact_modes
@@ -303,7 +303,7 @@ class FileTransfer:
 
 
 class _Upload:
-    """The upload of a large local file; data that the server loses in a restart is read and written once more.
+    """The upload of a large local file; data that the server loses in a restart is read and written again.
 
     `descriptor` is the local file of `size` octets, `node` the copy at the server; `transfer` counts the octets.
     """

@@ -91,8 +91,8 @@ class HardLinks(Generic[C]):
         """Ends the copying of a name of `file`, and the waits of `copy_of` for it.
 
         `copy` is the copy's place (path or node), None after a failure; `octets` is the memory that the place takes.
-        Returns whether `copy_of` finds the copy for further names: False after a failure, and when the bounds on all
-        places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up.
+        Returns whether `copy_of` finds the copy for all further names: False after a failure, and when the bounds on
+        all places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

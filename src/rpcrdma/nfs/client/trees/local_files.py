@@ -155,7 +155,7 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
     Args:
         name: the name, as the server spells it.
         directory: the descriptor of the directory above.
-        mode: the final mode; until `finish_directory` the owner has all rights, others at most those of `mode`.
+        mode: the final mode, of which 0o777 count; until `finish_directory` the owner has all rights, others no more.
         exact: whether the umask is not to apply; then others have no rights until `finish_directory`.
 
     Raises:
@@ -259,7 +259,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
     Args:
         name: the final name.
         directory: the descriptor of the directory.
-        mode: the mode of the file.
+        mode: the mode of the file; bits above 0o777 are ignored.
         exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
         partial: the name of the partial file, made if it is missing. None, or if that file is another user's, in use,
             not regular, or cannot be opened: the file gets a random name.

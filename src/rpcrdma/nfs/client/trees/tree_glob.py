@@ -109,7 +109,8 @@ async def glob_tree(
 ) -> AsyncIterator[str]:
     """Yields each path that matches `pattern` once, as `NfsFilesystem.glob` does, whose other errors it raises.
 
-    `include_hidden`: whether wildcards match names that begin with a dot. `onerror` is called with each OSError.
+    `include_hidden`: whether wildcards match names that begin with a dot. `onerror` is called with each
+    OSError, unless it only shows that nothing is at a path.
 
     Raises:
         ValueError: the pattern is empty.

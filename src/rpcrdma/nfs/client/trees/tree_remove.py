@@ -73,7 +73,9 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
-    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed.
+    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed. But a
+    directory in which an entry stays is not listed again: entries after the 10,000 or so of a listing stay, too,
+    and are no failures.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.

@@ -129,7 +129,7 @@ class CopyReport:
     failures_total: int = 0
     """The number of all failures."""
     kept: int = 0
-    """The number of files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
+    """Files that existed with size and mtime of their originals (`resume`); `files` and `octets` count them, too."""
     hard_links: int = 0
     """The number of further names of files, copied as links to the first name's copy; `files` counts them, too."""
     excluded: int = 0
