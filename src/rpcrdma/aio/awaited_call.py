@@ -100,7 +100,8 @@ def wait_for(
 
     The calling thread blocks. An exception in that thread, such as KeyboardInterrupt, cancels the coroutine, and is
     raised when the coroutine has ended. If the coroutine has returned a result nevertheless, `loop` runs the coroutine
-    `undo(result)` first; without `undo` the result is dropped. The coroutine's own exception is raised as it is.
+    `undo(result)` first; without `undo` the result is dropped. A further exception in the waiting thread is raised at
+    once, without `undo`. The coroutine's own exception is raised, after `forget_frames` was applied to it.
 
     Raises:
         LocalProtocolError: the loop is closed, or the coroutine was cancelled, as by the end of the loop.

@@ -39,7 +39,7 @@ class HostAuthentication:
 
     Used for TLS over TCP, and for host authentication in version 2 of RPC-over-RDMA, which has a `policy`
     (docs/tls.md). Files are in PEM; they are read at the start, and again for the first connection after they have
-    changed.
+    changed. If they are unfit then, a warning is logged, and what was read before stays in use.
     """
 
     policy: Literal["off", "optional", "required"] | None = None
@@ -92,8 +92,9 @@ class HostAuthentication:
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
         """Returns a function without arguments that makes a new connection's authenticator; reads the files for it now.
 
-        The function reads the files again if they have changed. If `wanted` is OFF, no file is read. If `context` is
-        set, it is changed as `prepare_context` does, and no file is read either.
+        The function reads the files again if they have changed; if they are unfit then, it logs a warning and uses what
+        was read before. If `wanted` is OFF, no file is read. If `context` is set, it is changed as `prepare_context`
+        does, and no file is read either.
 
         Args:
             role: client or server.

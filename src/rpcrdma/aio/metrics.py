@@ -105,7 +105,7 @@ T = TypeVar("T")
 class Asked(NamedTuple, Generic[T]):
     """One scrape in progress: a future of each event loop's answer, and the function that makes metrics of the answers.
 
-    The function takes the list of the futures' results.
+    The function takes the list of the futures' results, in any order.
     """
 
     answers: list[concurrent.futures.Future[T]]
@@ -248,7 +248,7 @@ def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> conc
 async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
     """Waits for the futures, and returns their results in the same order; None if one is not done within 5 s.
 
-    An exception of a future is raised.
+    An exception of a future is raised. Futures that are not done within 5 s are cancelled.
     """
     try:
         async with asyncio.timeout(SNAPSHOT_S):

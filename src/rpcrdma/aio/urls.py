@@ -42,7 +42,7 @@ _OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A parsed URL of a service; `str` of it is a URL that parses to an equal object.
+    """A parsed URL of a service; `parse_url` of its `str` (with `listens` if `provider` is set) makes an equal object.
 
     `host` is a host name or an IP address, an IPv6 address without brackets. `path` is percent-decoded, and starts with
     "/" or is empty. `mount_port` is the TCP port of MOUNT, `provider` the name of the provider to listen over; None if

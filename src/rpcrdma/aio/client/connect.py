@@ -111,12 +111,12 @@ class ConnectOptions:
     """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
     """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
-    replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
-    server that breaks the protocol or loses three connections before its first answer, nor to one that later breaks
-    the protocol on three connections in succession."""
+    replies, as this library's does until it restarts, still runs each call once. If a server breaks the protocol or
+    loses three connections before its first answer, or later breaks the protocol on three connections in succession,
+    waiting calls fail, and the client reconnects only for a later call."""
     reconnect_for_s: float | None = None
-    """The seconds for which the client tries to reconnect before waiting calls fail; None: each call waits until its
-    deadline."""
+    """The seconds for which the client tries to reconnect before waiting calls fail; a later call starts anew. None:
+    each call waits until its deadline."""
     reconnect_delay_max_s: float = 30.0
     """The longest pause before a new attempt to connect: half of the default time limit of calls, so that each call
     sees another attempt. A lower value finds a server sooner, but burdens a server in trouble. A connection that no
@@ -124,8 +124,9 @@ class ConnectOptions:
     retransmissions: int | None = None
     """The number of times that one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0, and without
-    `reconnect`: never. Linux servers close idle connections after 6 minutes."""
+    """The silence in seconds after which a NULL call checks whether the server still answers; without an answer within
+    20 s the connection is given up as lost. None or 0, and without `reconnect`: never. Linux servers close idle
+    connections after 6 minutes."""
     services: Sequence[Service] = ()
     """Services of this client that the server may call on the connection (RFC 8167), once a call of the client has
     announced that; the server's handlers call by `CallContext.client`. Without services such calls are dropped."""
@@ -154,8 +155,8 @@ class ConnectOptions:
     """With TLS: whether MOUNT and the port mapper are asked without TLS, as Linux servers need. NFS stays in TLS. An
     attacker who can change octets on the network can then have another export of the server mounted."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """The certificates for TLS, and for host authentication over rdma:// in version 2; if that is required, tcp://
-    without "mtls" is refused."""
+    """The certificates for TLS, and for host authentication over rdma:// in version 2. If that is required, tcp://
+    without TLS is refused; with `HostAuthentication(policy="required")` also tcp:// with "tls" alone."""
     capture: PacketCapture | None = None
     """The capture that records the connection's packets; software RNIC only."""
     count_calls: bool = False

@@ -55,7 +55,7 @@ class _Connection(Protocol):
 
 
 class GssSessions:
-    """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time, destroyed at the end.
+    """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time; `close` destroys the last.
 
     `host` is the server's name, unless `kerberos.host` has another. `xids` numbers the calls that make and end
     contexts.
@@ -182,8 +182,9 @@ class GssSessions:
     async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
         """Makes a new RPCSEC_GSS context and returns it; calls that wait at the same time share one attempt.
 
-        If the attempt fails while the present context is still valid, that one is returned. `call` names the program
-        and its deadline limits the wait; `connection` carries the calls of procedure 0 that make a context.
+        If no context can be made while the present one is still valid, that one is returned, and is due for renewal in
+        10 s. `call` names the program and its deadline limits the wait; `connection` carries the calls of procedure 0
+        that make a context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.

@@ -274,7 +274,7 @@ class ConnectionKeeper:
         """Whether no further connection is made after a loss.
 
         True if the policy forbids it, or if BREACHES_MAX connections in succession have ended by breaches of the
-        protocol. Before the server's first answer a single breach suffices, or three lost connections.
+        protocol. Before the first answer one breach suffices, or three losses. A later call has them counted anew.
         """
         if not self.policy.reconnect:
             return True
@@ -321,7 +321,7 @@ class ConnectionKeeper:
     async def _supervise(self, connection: SingleConnection) -> None:
         """Runs as a task until `close`: makes a new connection whenever the present one, first `connection`, is lost.
 
-        Waiting calls continue on the new connection, or fail when the limits of the policy are reached.
+        Waiting calls continue on it, or fail when the limits are reached; the next call then starts attempts anew.
         """
         keep_alive = self._keep_alive(connection)
         while True:

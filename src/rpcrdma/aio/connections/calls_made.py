@@ -369,8 +369,8 @@ class CallsMade(ABC):
     def _why_silent(self) -> str:
         """Returns a hint for the error of a server's call to a client that timed out; "" for a client's call.
 
-        The hint says that the client may offer no services. It is "", too, if the client has stated that in its
-        transport properties.
+        The hint says that the client may offer no services. It is "", too, if the client has sent transport
+        properties, which state whether it does.
         """
         if not self._called_back or ((terms := self.negotiated) is not None and terms.peer_properties is not None):
             return ""

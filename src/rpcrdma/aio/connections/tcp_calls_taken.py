@@ -103,7 +103,7 @@ class TcpCallsTaken:
         self.dropped = 0
         """Calls that arrived at a client without services."""
         self.taken = 0
-        """Calls that arrived and were to be answered."""
+        """Calls passed to `answering`; those held, refused or dropped on arrival do not count."""
         self.octets_taken = 0
         """The octets of the calls counted by `taken`, without record headers."""
 

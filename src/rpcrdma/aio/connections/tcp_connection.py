@@ -186,7 +186,7 @@ class TcpConnection(CallsMade):
         below 1024. With `tls` (None: no TLS), only the probe is sent in the clear; `addressed` has the number and the
         version of the program in the probe. Other arguments: see the class. Raises NotPermitted: this process may not
         take a reserved port; HostAuthenticationFailed: the server offers no TLS, or a host refuses the other one;
-        ConnectFailed: no answer in time, a host name without address (HostNotFound), or an end in the TLS handshake.
+        ConnectFailed: refused or no answer in time, no address of the name (HostNotFound), an end in the TLS handshake.
         """
         where = authority(host, port)
         try:

@@ -224,7 +224,7 @@ class RdmaServer:
         self._sweep_later()
 
     def stop_accepting(self) -> None:
-        """Stops accepting connections, and drops calls that arrive on present ones; calls in progress are answered."""
+        """Stops accepting connections, and drops deferred and later calls on present ones; begun calls are answered."""
         self._accepts = False
         self._listeners.close()
         if self._sweep_timer is not None:

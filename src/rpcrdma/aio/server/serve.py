@@ -353,8 +353,8 @@ class Server:
         """Changes whether calls over TCP in the clear are answered, from the next call on, on present connections, too.
 
         Args:
-            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, except by a server that was
-                made without TLS. Whether clients must show certificates does not change.
+            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, except by a server made without
+                TLS, and `listen` then refuses rdma://. Whether clients must show certificates does not change.
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
@@ -363,7 +363,7 @@ class Server:
         """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
 
         A method that takes the place of another one runs where that one ran: in the event loop, a thread or a task.
-        Raises LocalProtocolError if a method does not take the two arguments of every handler.
+        A procedure without a handler gets none. Raises LocalProtocolError if a method does not take its two arguments.
         """
         for dispatcher in (self._over_rdma, self._tcp.dispatcher):
             dispatcher.renew_handlers()
@@ -397,7 +397,7 @@ class Server:
         return use
 
     async def settle(self, deadline_s: float) -> bool:
-        """Waits until the calls that run now in threads and tasks have ended; other calls may begin meanwhile.
+        """Waits until calls now in threads and tasks, or waiting for a thread, have ended; others may begin meanwhile.
 
         Args:
             deadline_s: the longest time to wait, in seconds from now.
@@ -412,7 +412,7 @@ class Server:
 
         Args:
             drain_s: the longest wait for running calls, in seconds; calls that run longer are not answered, and those
-                that run as tasks are cancelled. None takes `ServeOptions.drain_s`.
+                that run as tasks are cancelled, and get as long again to end. None takes `ServeOptions.drain_s`.
         """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s

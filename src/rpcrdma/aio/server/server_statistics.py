@@ -31,7 +31,7 @@ class HostStatistics:
     rdma_connections: int = 0
     tcp_connections: int = 0
     calls: int = 0
-    """RDMA: calls answered. TCP: calls received. Both since the connections were made."""
+    """RDMA: calls answered, also the server's by the client. TCP: calls received. Since the connections were made."""
     octets_received: int = 0
     """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
     octets_sent: int = 0
@@ -59,9 +59,9 @@ class ListenerStatistics:
     """Present connections."""
     connections_made: int
     connections_refused: int
-    """Connections refused because all places were taken."""
+    """Connections refused by the limits on connections (of all, a host or a network), start-ups or locked memory."""
     calls: int
-    """RDMA: calls answered. TCP: calls received."""
+    """RDMA: calls answered, also the server's own by clients. TCP: calls received."""
     procedures: dict[str, int]
     """Calls that decoded, by the name of the procedure, added up over programs and versions; procedures without any are
     left out. With `ServeOptions.count_calls` calls of COMPOUND count when they have ended, and by their operations
@@ -84,7 +84,8 @@ class ServerStatistics:
     tcp_octets_received: int
     """Octets of calls over TCP."""
     buffer_octets_lent: int
-    """Octets that the buffer pools have lent: results until sent, arguments from their RDMA Read to the answer."""
+    """Octets that the buffer pools have lent: results until sent, arguments from their RDMA Read to the answer; and the
+    octets of TCP calls that count against them."""
     buffer_octets_max: int
     calls_running: int
     """Handlers running in worker threads and tasks, and computations such as encryption."""

@@ -78,8 +78,8 @@ class TcpServer:
     Args:
         dispatcher: finds the handlers.
         runner: runs the handlers; the caller, not `stop`, ends it (`drain`). None: a new runner, which `stop` ends.
-        pool: lends memory for results; None: a new pool.
-        arguments: the pool against which received calls count; None: a new pool.
+        pool: lends memory for results; its `on_short` is replaced. None: a new pool.
+        arguments: the pool against which received calls count; its `on_short` is replaced. None: a new pool.
         at_most_once: runs calls that must not run twice; other servers may share it. None: a new object.
         config: the settings; None: the defaults.
         calls_back: counts the server's calls to clients; None: these and received calls are not counted by procedure.
@@ -175,12 +175,12 @@ class TcpServer:
 
     @property
     def calls(self) -> int:
-        """The number of calls that have arrived, on connections that have ended as well."""
+        """The number of calls passed to the dispatcher, on ended connections as well; held or dropped ones not."""
         return self._ended_calls + sum(connection.calls_taken.taken for connection in self.connections)
 
     @property
     def octets_received(self) -> int:
-        """The number of octets of all calls that have arrived (`calls`), without record headers."""
+        """The number of octets of the calls that `calls` counts, without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
@@ -236,7 +236,7 @@ class TcpServer:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
-        """Accepts and reads nothing more, waits until replies to running calls are sent, and ends all connections.
+        """Accepts no connections, begins no calls, waits until replies to running calls are sent; ends all connections.
 
         The wait takes at most `deadline_s` seconds, and up to 0.5 s more for peers to close their ends; then the rest
         is aborted. A `HandlerRunner` that the server has made itself is ended: tasks that still run are cancelled, and
