@@ -286,6 +286,28 @@ def test_a_directory_that_cannot_be_read_hides_what_is_there_and_is_not_read_aga
     assert sorted(directories_read) == [b".", b"./a", b"./a/b"]
 
 
+@each_case(("error", "status"), [(errno.EMFILE, "JUKEBOX"), (errno.EIO, "IO"), (errno.EACCES, "STALE")])
+def test_an_object_is_not_gone_because_its_directory_cannot_be_opened_now(
+    error: int, status: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(open_by_handle=False)
+    deep = server.lookup(server.mount(), "a", "b", "deep.txt")
+    server.close()
+    again = start(open_by_handle=False)
+    again.state.places.forget(deep)
+    real = os.open
+
+    def fail(path: Any, *args: Any, **options: Any) -> int:
+        if path == b"./a/b":
+            raise OSError(error, os.strerror(error))
+        return real(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        assert again.getattr_status(deep) == status
+    assert again.getattr_status(deep) == "OK"
+
+
 def test_one_search_finds_all_objects_whose_places_were_lost(
     start: Start, tree: Path, tmp_path: Path, directories_read: list[bytes], clock: list[int]
 ) -> None:

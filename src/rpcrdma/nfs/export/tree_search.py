@@ -24,6 +24,18 @@ from rpcrdma.nfs.export.name_table import NameTable
 __all__ = ["TreeSearch"]
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASSED_OVER = {
+    errno.EACCES,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    # A mount of FUSE without its process.
+    errno.ENOTCONN,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.ESTALE,
+}
+"""Errors of directories that are gone, or closed to the server in every walk."""
 _DEPTH_MAX = 2048
 _PATH_OCTETS_AN_ENTRY = 32
 """Octets of a path whose resolution takes the kernel the time of one directory entry."""
@@ -63,8 +75,8 @@ class TreeSearch:
         """Walks through the tree, and replaces the collected names; may take seconds.
 
         Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (counted as in `is_due`) or at `NFS_SEARCH_OCTETS_MAX` octets
-        of collected names. Directories that cannot be opened are left out, as is the rest of one whose reading fails;
-        only the latter is an error for `check`.
+        of collected names. Directories that `directory_entries` passes over are left out, as is the rest of one whose
+        opening or reading fails; only the latter is an error for `check`.
         """
         table = NameTable()
         cost = failure = 0
@@ -93,9 +105,9 @@ class TreeSearch:
         self._ended = file_clock_ns()
 
     def check(self) -> None:
-        """Raises OSError if reading a directory failed in the last walk: an object not met may be there.
+        """Raises OSError if opening or reading a directory failed in the last walk: an object not met may be there.
 
-        Does not raise for directories that could not be opened, nor if the walk ended early.
+        Does not raise for directories that `directory_entries` passes over, nor if the walk ended early.
         """
         if self._failure:
             raise OSError(self._failure, os.strerror(self._failure))
@@ -138,13 +150,15 @@ class TreeSearch:
 def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
     """Yields the entries, without "." and "..", of the directory at `path` below the descriptor `directory`.
 
-    Yields nothing if the directory cannot be opened, or is not on the mount with the number `mount`. May block. Raises
-    OSError if reading the directory fails.
+    Yields nothing if the directory is gone, may not be opened, or is not on the mount with the number `mount`. May
+    block. Raises OSError if opening fails for another reason, such as a lack of descriptors, or reading fails.
     """
     try:
         fd = os.open(path, _LIST, dir_fd=directory)
-    except OSError:
-        return
+    except OSError as error:
+        if error.errno in _PASSED_OVER:
+            return
+        raise
     try:
         if object_identity(fd)[1] == mount:
             with os.scandir(fd) as entries:
