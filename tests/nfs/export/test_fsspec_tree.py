@@ -420,6 +420,7 @@ def test_an_export_whose_objects_are_all_gone_is_an_empty_directory(files: Store
 def test_passwords_of_urls_are_not_shown(tmp_path: Path) -> None:
     assert shown_url("ftp://user:secret@host/a:b@c") == "ftp://user:...@host/a:b@c"
     assert shown_url("zip://::ftp://u:pass@h/x.zip") == "zip://::ftp://u:...@h/x.zip"
+    assert shown_url("ftp://u@corp:p@s:s@h/x and http://h:80/x") == "ftp://u@corp:...@h/x and http://h:80/x"
     with (
         contextlib.closing(open_state(tmp_path, os.urandom)) as state,
         pytest.raises(OSError, match="cannot export ftp:") as caught,

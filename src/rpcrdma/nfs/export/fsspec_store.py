@@ -24,7 +24,8 @@ from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Refused
 __all__ = ["FsspecStore", "errno_of", "missing_package", "shown_url"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-_PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
+_PASSWORD = re.compile(r"(//[^/:]*):[^/]*@")
+"""A user, who may be an address of e-mail, and a password, which ends at the last "@" before the path."""
 _CAUSE_SHOWN_MAX = 300
 _DOTS = ("", ".", "..")
 _UNREACHABLE = (
