@@ -301,7 +301,10 @@ def test_an_empty_database_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert caplog.messages == []
 
 
-def test_damage_that_is_met_later_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@each_case(("renamed", "told"), [(True, "is damaged"), (False, "does without")])
+def test_damage_that_is_met_later_is_told_once(
+    renamed: bool, told: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damaged(tmp_path / "rows", "other rows")
     index = PlaceIndex(tmp_path / "rows")
     assert [index.find(b"%d" % number) for number in (1, 2)] == [NameInDirectory(b"root", b"one"), None]
@@ -311,11 +314,14 @@ def test_damage_that_is_met_later_is_told_once(tmp_path: Path, caplog: pytest.Lo
     index._database.close()
     index._database = sqlite3.connect(tmp_path / "rows", check_same_thread=False)
     index._database.executescript("DROP TABLE place")
+    if not renamed:
+        # As in a directory that can only be read.
+        monkeypatch.setattr(Path, "replace", lambda *_: (tmp_path / "absent").stat())
     for _ in range(3):
         assert index.find(b"2") is None
     index.close()
-    assert len(caplog.messages) == 1
-    assert "damaged" in caplog.text
+    (message,) = caplog.messages
+    assert told in message
 
 
 def test_a_full_state_directory_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

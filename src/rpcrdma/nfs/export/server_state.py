@@ -200,7 +200,7 @@ class PlaceIndex:
     def _do_without(self, error: sqlite3.Error) -> None:
         """Closes the failed database and logs the error; from then on places are in memory only.
 
-        A damaged database file gets another name.
+        A damaged database file gets another name if the directory can be written.
         """
         database, self._database = self._database, None
         with self._lock:
@@ -208,9 +208,7 @@ class PlaceIndex:
         if database is not None and self._path is not None:
             with contextlib.suppress(sqlite3.Error):
                 database.close()
-            if is_damage(error):
-                put_aside(self._path, error, _LOSS)
-            else:
+            if not is_damage(error) or not put_aside(self._path, error, _LOSS):
                 _LOGGER.warning("%s: %s; until the server is restarted it does without", self._path, error)
 
 
