@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,27 @@ def test_changes_underneath_are_seen_after_the_stated_time(files: Store, tmp_pat
         assert root.attributes().ctime_ns != root_now.attributes().ctime_ns
         assert refused(lambda: located(exports, gone.handle, CONTEXT)) == errno.ESTALE
         assert refused(lambda: found(exports, b"deep", b"er", b"b.bin")) == errno.ENOENT
+
+
+def test_a_new_content_is_read_after_the_system_clock_was_set_back(
+    files: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, now_s = Clock(), 1_500_000_000
+    Store.answers["info"] = lambda path, **_: {
+        "name": path,
+        "type": "file" if path.endswith(".txt") else "directory",
+        "size": 5,
+        "mtime": now_s,
+    }
+    with exported(tmp_path, clock=clock) as exports:
+        monkeypatch.setattr(time, "time_ns", lambda: now_s * 10**9)
+        file = found(exports, b"a.txt")
+        assert content(file) == b"hello"
+        files.pipe("/bucket/a.txt", b"HELLO")
+        clock.now_s += 5
+        now = located(exports, file.handle, CONTEXT)
+        assert now is not None
+        assert content(now) == b"HELLO"
 
 
 def test_an_object_that_has_not_changed_stays_in_its_state(files: Store, tmp_path: Path) -> None:

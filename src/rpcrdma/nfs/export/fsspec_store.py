@@ -11,6 +11,7 @@ import importlib.metadata
 import logging
 import re
 import threading
+import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -154,7 +155,8 @@ class FsspecStore:
         self.shown = shown_url(url)
         self._url = url
         self._options = dict(options)
-        self._now_ns = now_ns
+        # If the system's clock was set back, fresh times would look old by `now_ns`, which may not follow.
+        self._now_ns: Callable[[], int] = lambda: min(now_ns(), time.time_ns())
         self._log = LimitedLog(_LOGGER, later=lambda _delay_s, _callback: None)
         self._lock = threading.Lock()
         self._left_out = False
