@@ -307,10 +307,11 @@ def test_data_is_read_where_it_was_written(kind: str, tmp_path: Path) -> None:
         assert (first.octets, first.stable) == (6, Stable.FILE_SYNC)
         later = write(file, b"later", 8, Stable.UNSTABLE)
         assert (later.octets, later.verifier) == (5, first.verifier)
-        change = Change()
+        change, before = Change(), file.attributes()
         assert opened(file, MODIFY).commit(change) == first.verifier
         assert change.after is not None
-        assert change.after.size == 13
+        assert (change.after.size, change.after.change) == (13, before.change)
+        assert file.attributes().change == before.change
         reader = opened(file, READ | MODIFY)
         into = bytearray(b"-" * 20)
         assert reader.read(memoryview(into), 0, at_once=False) == 13

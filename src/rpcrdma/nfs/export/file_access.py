@@ -270,11 +270,11 @@ class OpenFile(SparseObject):
     def commit(self, change: Change) -> bytes:
         """Puts all data of the file on the disk, and returns the server's write verifier from before.
 
-        `change` gets the attributes before and after. Raises OSError if data may be lost; the write verifier has then
-        changed, so that clients send the data again.
+        `change` gets the attributes. Raises OSError, with a new write verifier, if clients have to send the data again.
         """
         verifier = self.state.write_verifier
-        with Changing(self, change):
+        with self.lock:
+            change.before = change.after = self.attributes()
             # A WRITE that comes after this marks the file again.
             self.unstable = False
         self.sync()
