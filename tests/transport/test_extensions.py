@@ -300,10 +300,14 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
 
 
 def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
-    pair = EndpointPair(version="2", client_extensions=[announcing(20_000)], server_extensions=[announcing(9000)])
-    pair.connect()
-    assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
-    assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
+    """The server grants credits for the client's pieces before it tells anything: no answer, and nothing opens."""
+    ready: list[tuple[Role, int]] = []
+    client, server = (
+        dataclasses.replace(announcing(octets), on_ready=lambda link: ready.append((link.role, len(link.peer[SIZE]))))
+        for octets in (20_000, 9000)
+    )
+    EndpointPair(version="2", client_extensions=[client], server_extensions=[server]).connect()
+    assert ready == [(Role.SERVER, 20_000), (Role.CLIENT, 9000)]
 
 
 class InParts:

@@ -119,6 +119,18 @@ def test_a_server_is_given_credits_for_more_pieces_of_its_properties_from_the_fi
     assert peer.endpoint.inline_send_octets == 8192
 
 
+@each_case("role", Role)
+def test_a_grant_among_the_pieces_of_properties_does_not_end_the_introduction(role: Role) -> None:
+    peer = BareMessages(role, introduce=False)
+    octets = raw.property_set((RECEIVE_SIZE, word(8192)))
+    for part in (raw.prefix(1, CONNPROP, MORE, give=1) + octets[:8], raw.grant(3)):
+        peer.send(part)
+        assert peer.endpoint_events() == []
+    peer.send(raw.prefix(1, CONNPROP) + octets[8:])
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.inline_send_octets == 8192
+
+
 @pytest.mark.req("V2-9", "V2-10")
 def test_properties_that_come_after_a_lone_grant_are_taken_once() -> None:
     peer = BareMessages(Role.CLIENT, introduce=False)

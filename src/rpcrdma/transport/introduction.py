@@ -202,8 +202,15 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def _go_without(self, message: Inbound) -> None:
-        """Continues with the defaults if `message` shows that the peer sends no properties; only when INTRODUCING."""
-        if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
+        """Continues with the defaults if `message` shows that the peer sends no properties; only when INTRODUCING.
+
+        A grant shows this only if no properties are in pieces: otherwise it may be for further pieces, or among them.
+        """
+        session = self._session
+        if session.state is not State.INTRODUCING or message.kind in _NOT_AN_ANSWER:
+            return
+        in_pieces = session.statistics.pieces_sent > 0 or session.statistics.pieces_received > 0
+        if message.kind is not Kind.GRANT or not in_pieces:
             self._go_on(None)
 
     def _go_on(self, announced: bytes | None) -> None:
