@@ -34,6 +34,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ScatteredBuffer
+from support import raw_messages as raw
 from support.cases import each_case
 
 ASK, ANSWER, UNFLAGGED = 0x100, 0x101, 0x102
@@ -308,6 +309,16 @@ def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
     )
     EndpointPair(version="2", client_extensions=[client], server_extensions=[server]).connect()
     assert ready == [(Role.SERVER, 20_000), (Role.CLIENT, 9000)]
+
+
+@pytest.mark.req("V2-9")
+@each_case("bad", [(0x201, b"\0"), (2, b"\0")])
+def test_a_set_of_properties_with_one_invalid_value_tells_an_extension_nothing(bad: tuple[int, bytes]) -> None:
+    second = Extension(name="second", properties=(PropertyRow(0x201, "second", None, _number),))
+    peer = BarePeer(Role.SERVER, dialects=offered("2"), ready=False, extensions=[Recorded().extension, second])
+    peer.send(raw.properties((SIZE, b"\0\0\0\7"), bad))
+    assert raw.heard(peer.received[0]).kind == raw.ERROR
+    assert not peer.endpoint.extensions["recorded"].supported
 
 
 class InParts:

@@ -22,7 +22,7 @@ from rpcrdma.transport.message import (
 )
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.properties import with_receive_octets
+from rpcrdma.transport.properties import Properties, Property, decode_properties, with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import Responder
@@ -140,24 +140,30 @@ class Extensions:
         """The transport properties that the extensions add at this side, as pairs of number and encoded value."""
         return self._tables.own
 
-    def take_properties(self, told: PropertySet) -> PropertySet:
-        """Stores the decoded values of the peer's properties in the `ExtensionLink.peer` of each extension.
+    def take_properties(self, told: PropertySet, rows: Mapping[int, Property]) -> Properties:
+        """Decodes the peer's properties, and stores each extension's in its `ExtensionLink.peer` if all are valid.
 
-        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. Returns `told`;
-        if the peer has not sent its receive size and a property of an extension implies it, with that size added.
+        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. `rows`: those of
+        the version. Returns the decoded properties of the version; if the peer has not sent its receive size and a
+        property of an extension implies it, with that size.
 
         Raises:
-            DecodeError: the value of an extension's property is invalid.
+            DecodeError: a value is invalid; nothing is stored.
         """
         values = dict(told)
+        decoded = []
         for link in self.links.values():
-            link.peer = {
+            peer = {
                 row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
             }
             for row in link.extension.properties:
-                if row.receive_octets is not None and row.number in link.peer:
-                    told = with_receive_octets(told, row.receive_octets(link.peer[row.number]))
-        return told
+                if row.receive_octets is not None and row.number in peer:
+                    told = with_receive_octets(told, row.receive_octets(peer[row.number]))
+            decoded.append((link, peer))
+        properties = decode_properties(told, rows)
+        for link, peer in decoded:
+            link.peer = peer
+        return properties
 
     def on_ready(self) -> None:
         """Calls the function `Extension.on_ready` of each extension; to be called when the connection has opened."""

@@ -288,9 +288,8 @@ class Introduction:
         with contextlib.suppress(DecodeError):
             if session.peer is None:
                 told = message.properties
-                if self._extensions is not None:
-                    told = self._extensions.take_properties(told)
-                peer = decode_properties(told, rows)
+                extensions = self._extensions
+                peer = decode_properties(told, rows) if extensions is None else extensions.take_properties(told, rows)
                 session.take_properties(peer)
                 value = peer.host_authentication
                 if session.state is not State.OPEN:
