@@ -180,18 +180,21 @@ def test_nothing_is_sent_on_a_connection_that_has_ended() -> None:
 
 
 @pytest.mark.req("V2-36", "V2-50")
-def test_an_error_of_an_extension_at_the_end_keeps_no_call_from_its_own() -> None:
-    def fails(_link: ExtensionLink) -> None:
+def test_an_error_of_an_extension_at_the_end_keeps_no_call_and_no_other_extension_from_its_own() -> None:
+    ended: list[str] = []
+
+    def fails(link: ExtensionLink) -> None:
+        ended.append(link.extension.name)
         raise KeyError("a fault of the extension")
 
-    recorded = Recorded()
-    recorded.extension = dataclasses.replace(recorded.extension, on_closed=fails)
-    pair = Pair(recorded, None)
+    extensions = [Extension(name="first", on_closed=fails), Extension(name="second", on_closed=fails)]
+    pair = EndpointPair(version="2", client_extensions=extensions).connect()
     pair.client.call(1, message(1, 0), ReplyBound(8))
     pair.client.abort("the test ends it")
     with pytest.raises(KeyError):
         pair.client.progress()
     assert [type(event) for event in pair.client.events] == [CallFailed, Closed]
+    assert ended == ["first", "second"]
 
 
 def test_errors_of_the_extension_reach_the_sender() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -174,12 +175,13 @@ class Extensions:
         """Ends all waits for answers with `TransportClosed`, then calls each `Extension.on_closed`.
 
         `reason`: the reason, in words, why the connection has ended. `protocol_error`: whether one side broke the
-        protocol.
+        protocol. An exception of an extension is raised after the calls of all.
         """
         for link in self.links.values():
             link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
-        for link in self.links.values():
-            link.extension.on_closed(link)
+        with contextlib.ExitStack() as calls:
+            for link in reversed(self.links.values()):
+                calls.callback(link.extension.on_closed, link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
         """Passes a received message of an extension to the handler of its header type.

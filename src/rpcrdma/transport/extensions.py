@@ -135,7 +135,9 @@ class Extension:
         headers: the header types.
         properties: the transport properties.
         errors: the error codes.
-        on_ready: called when the connection is open, even if the version or the peer does not support the extension.
+        on_ready: called once, when the connection opens, even if the version or the peer does not support the extension.
+            The peer's properties are known, if it sends any, unless it granted credits first: they are then stored when
+            they arrive, without a call.
         on_error: called with the peer's error about one of its last messages, unless an `ExtensionLink.ask` takes it.
         on_closed: called at the connection's end, opened or not, to release what `ExtensionLink.state` keeps.
         receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
