@@ -76,6 +76,7 @@ async def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_si
     told = f"the reply to GIVE could not be sent: a reply of {octets + 28} octets {how}"
     assert said.startswith(told)
     assert "Procedure.bound" in said
+    assert "ERR_CHUNK" not in said, "version 2 has no such code"
 
 
 async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:

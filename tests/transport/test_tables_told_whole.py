@@ -185,7 +185,8 @@ def test_each_cause_has_its_words_and_its_error() -> None:
     assert str(error_of(Refusal(Cause.WRITE_RESOURCE, 0, 5000))).endswith("for Write chunk of the call")
     assert str(ChunkRefused(": ask for less")).endswith("(ERR_CHUNK): ask for less")
     assert ChunkRefused().refusal == Refusal(Cause.CHUNKS)
-    assert str(CallRefused(Refusal(Cause.HEADER), ": mend it")).endswith("header: mend it")
+    said = str(CallRefused(Refusal(Cause.HEADER), ": mend it"))
+    assert said.endswith("or the reply needs too long a header: mend it"), "the call may have run"
 
 
 @each_case(("low", "high", "told"), [(1, 1, "version 1 only"), (1, 2, "versions 1 to 2 only")])

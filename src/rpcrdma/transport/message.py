@@ -60,7 +60,7 @@ class Cause(enum.Enum):
     VERSION = "version"
     """The receiver speaks other versions of the protocol."""
     HEADER = "header"
-    """The header is invalid, or names an impossible range of memory."""
+    """The header is invalid, or names an impossible range of memory, or that of the reply would fit no message."""
     CHUNKS = "chunks"
     """The chunks are unsuitable, or the reply does not fit them; the refusal gives no details."""
     HEADER_TYPE = "header type"

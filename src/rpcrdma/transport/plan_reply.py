@@ -119,7 +119,7 @@ def plan_reply(
     if header + left <= continued_octets_max and (offered.reply is None or left > offered.reply.length):
         return ReplyPlan(ReplyForm.INLINE, tuple(placed))
     if header > send_octets:
-        return _refused(Refusal(Cause.HEADER), f"a reply header of {header} octets")
+        return _refused(Refusal(Cause.HEADER), f"a reply header of {header} octets for a message of {send_octets}")
     too_small = Refusal(Cause.REPLY_RESOURCE, needed=left)
     if offered.reply is None:
         return _refused(too_small, f"a reply of {left} octets without a Reply chunk")

@@ -39,9 +39,9 @@ class ChunkRefused(RpcError):
 
 
 class CallRefused(RpcError):
-    """Raised for a call that the responder refused, for another reason than its version or its chunks.
+    """Raised for a call that the responder refused for another reason than its version or its chunks.
 
-    It may have run the call, although most refusals precede that.
+    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`).
     `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
     """
 
@@ -61,7 +61,9 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
         f"{_CHUNKS}: a result has {refusal.needed} octets, too many for Write chunk {refusal.chunk or 'of the call'}"
     ),
     Cause.REPLY_RESOURCE: lambda refusal: f"{_CHUNKS}: the reply has {refusal.needed} octets",
-    Cause.HEADER: lambda _: "the server could not read the call's transport header",
+    Cause.HEADER: lambda _: (
+        "the server could not read the call's transport header, or the reply needs too long a header"
+    ),
     Cause.HEADER_TYPE: lambda _: "the server does not know the type of the call's transport header",
     Cause.FLAGS: lambda _: "the server does not take the flags, or the order, of the call's messages",
     Cause.PROPERTY: lambda _: "the server does not take a transport property",

@@ -202,6 +202,6 @@ class RdmaCallsTaken:
         if self._answering is not None and call.procedure is not None:
             self._answering.runner.log.unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: "
-                f"the client has to offer more ({REPLY_BOUND_REMEDY})",
+                f"{call.refusal}, and so the call was refused: "
+                f"the client has to offer more, or fewer segments ({REPLY_BOUND_REMEDY})",
             )
