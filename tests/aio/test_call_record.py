@@ -13,7 +13,7 @@ from rpcrdma.errors import CallTimeout, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.transport import Call
+from rpcrdma.transport import Call, TransportConfig
 from support.cases import each_case
 from support.programs import bulk_of, opaque_of, procedure
 from support.simulated import not_simulated
@@ -119,3 +119,18 @@ async def test_calls_without_a_result_have_their_error(scheme: str) -> None:
     assert (timed_out.octets_received, given_up.octets_received) == (0, 0)
     assert failed.octets_received > 0
     assert isinstance(failed.error, RemoteSystemError)
+
+
+@pytest.mark.thorough
+async def test_a_call_that_ends_while_it_waits_for_a_credit_has_no_time_of_sending() -> None:
+    records: list[Call] = []
+    options = ConnectOptions(on_call=records.append, transport=TransportConfig(credits_requested=1))
+    async with (
+        serve([Echo()], ["rdma://127.0.0.1:0"], options=ServeOptions(drain_s=0)) as server,
+        connect(server.listening[0], PROGRAM, options=options) as connection,
+    ):
+        calls = [asyncio.create_task(connection.call(STUCK, b"")) for _ in range(2)]
+        await asyncio.sleep(0)
+        await connection.close()
+        await asyncio.gather(*calls, return_exceptions=True)
+    assert sorted((record.transmissions, record.sent_ns > 0) for record in records) == [(0, False), (1, True)]

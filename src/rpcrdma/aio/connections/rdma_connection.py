@@ -306,10 +306,15 @@ class RdmaConnection(CallsMade):
         self._driver.flush()
 
     def _note_sent(self) -> None:
-        """Sets `sent_ns`, the time of sending, of calls that waited for a credit and got it, or were sent again."""
+        """Sets `sent_ns`, the time of sending, of calls that waited for a credit and got it, or were sent again.
+
+        A call that ended while it waited was never sent.
+        """
         untimed, now_ns = self._untimed, perf_counter_ns()
         while untimed and untimed[0].state is not _QUEUED:
-            untimed.pop(0).sent_ns = now_ns
+            call = untimed.pop(0)
+            if call.transmissions:
+                call.sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
         """Returns the object for using the extension `name` on the connection; None if it was made without it."""
