@@ -119,7 +119,8 @@ def run(args: argparse.Namespace) -> int:
         LocalProtocolError: definition and arguments are both to come from standard input; the definition has no such
             procedure; or the arguments or paths of --save do not fit the procedure.
         RpcRdmaError: the connection or the call failed.
-        OSError: a file that the arguments name ("@FILE") cannot be read, or a file of --save cannot be written.
+        OSError: a file that the arguments name ("@FILE") cannot be read, a file of --save cannot be written, or the
+            result, which is printed all the same, has no data for it.
     """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -260,10 +261,10 @@ class _Call:
         """Returns the user's URL; a tcp:// URL without a port gets the program's port from the host's port mapper.
 
         Raises:
-            ConnectFailed: the port mapper does not answer or does not know the program; or `options.xprtsec` asks for
+            ConnectFailed: there is no port mapper, or it does not know the program; or `options.xprtsec` asks for
                 TLS, which the port mapper lacks, and `options.mount_in_clear`, with which the port mapper may be asked
                 without TLS, is not set.
-            RpcRdmaError: the port mapper's answer is an error.
+            RpcRdmaError: the port mapper's answer is an error, or is not there in time (CallTimeout).
         """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 

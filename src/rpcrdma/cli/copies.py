@@ -199,7 +199,8 @@ class Copies:
 
         Failures alone change the exit status: from DONE to that of the first one, and to PROTOCOL_VIOLATION if one is
         that. Entries left out are no file, directory or symbolic link. Of both, 20 (TOLD_MAX) are printed, and the
-        number of the others. `in_url`: the paths of the report are paths in an export, and are printed as URLs.
+        number of the others; entries beyond those in the report, some 1,000, are not counted. `in_url`: the paths of
+        the report are paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 

@@ -36,7 +36,8 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
 
     A URL above exports stands for all of these. An OSError about one URL (no such path, no access) is printed, and the
-    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command.
+    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command, without --json before the
+    table of the earlier URLs.
     """
     failures = Failures()
     rows = []

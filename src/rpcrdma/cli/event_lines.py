@@ -42,7 +42,10 @@ class EventLines(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queues the event of a log record for writing, if the record has one; never waits."""
+        """Queues the event of a log record for writing, if the record has one; never waits.
+
+        In the event's `reason`, parameters of the library become options of the command ("--tls-key").
+        """
         event = getattr(record, "event", None)
         if event is not None:
             reason = event.get("reason")

@@ -107,7 +107,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 def stop_at_once() -> None:
     """Makes SIGINT, SIGTERM and SIGHUP, unless ignored, raise `Stopped` at any point of the main thread from now on.
 
-    It replaces the handlers of `run_async`, for commands without unfinished files, which need no orderly end.
+    It replaces the handlers of `run_async`, for commands without unfinished files, which need no orderly end. The end
+    of `run_async` restores the handlers before it.
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:

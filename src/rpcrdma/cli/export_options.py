@@ -115,7 +115,7 @@ class ExportedRule:
 
     @property
     def is_for_all_hosts(self) -> bool:
-        """Whether calls from every host can match the rule."""
+        """Whether every host can match the rule, by "*" or without hosts; 0.0.0.0/0 and ::/0 do not count."""
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
     def gives_less_than(self, other: ExportedRule) -> bool:
@@ -271,7 +271,7 @@ def parse_export(text: str) -> ExportArgument:
     hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
 
     Raises:
-        ArgumentTypeError: `text` is no export; the message names the fault.
+        ArgumentTypeError: `text` is no export, or has :WORD that is no option after a directory on disk (may block).
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:

@@ -54,7 +54,10 @@ class HostNames:
         self._threads = 0
 
     def renewed(self) -> HostNames:
-        """Returns a new object whose `look_up` asks for all names anew, and keeps the present addresses until then."""
+        """Returns a new object whose `look_up` asks for all names anew.
+
+        Until then it keeps the present addresses of the names that the last `look_up` of this object had.
+        """
         renewed = HostNames(self._clock)
         with self._changed:
             found = {name: each for name, (_, each) in self._found.items() if name in self._names}
@@ -164,7 +167,7 @@ class HostKeys:
         return _prefix(network, network.prefixlen)
 
     def over(self, host: str) -> list[HostKey]:
-        """Returns the keys of `host` and of networks that contain it; some may be keys of no host that was added."""
+        """Returns the keys of those added hosts that are or contain `host`; others may be among them."""
         if (network := network_of(host)) is None:
             return [host]
         return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]

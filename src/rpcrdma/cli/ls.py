@@ -49,7 +49,7 @@ def add_arguments(parser: CommandParser) -> None:
 class _Listing:
     """The state of the output of one `rpcrdma ls`.
 
-    `headed`: whether each directory has a heading, since several are listed. `first`: whether nothing was printed yet.
+    `headed`: whether each directory has a heading, since several are listed. `first`: whether `head` was never called.
     """
 
     args: argparse.Namespace
@@ -57,7 +57,7 @@ class _Listing:
     first: bool = True
 
     def head(self, shown_as: str) -> None:
-        """Prints the heading `shown_as` of a directory, after an empty line unless it is the first output.
+        """Prints the heading `shown_as` of a directory, after an empty line unless the directory is the first.
 
         Prints nothing with --json, or if only one directory is listed.
         """
@@ -97,9 +97,10 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: Url) -> None:
-    """Prints the file or directory at the URL `top`; with -R also what is below, exports below a directory included.
+    """Prints the file or directory at the URL `top`; with -R also what is below it.
 
-    OSErrors are reported by `failures`.
+    Exports below a directory are listed only if the directory is in no export itself. OSErrors are reported by
+    `failures`.
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 

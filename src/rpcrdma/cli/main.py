@@ -98,7 +98,7 @@ class _CommandLine(CommandParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Returns (namespace, unknown arguments) as `argparse` does, with the defaults of shared options filled in.
+        """Parses as `CommandParser` does, and fills in the defaults of shared options; returns (namespace, empty list).
 
         The namespace's `on_command_line` has the names of the attributes that were set before these defaults.
         """

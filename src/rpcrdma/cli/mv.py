@@ -31,8 +31,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma mv`: renames or moves the URLs `args.source` to `args.dest`; returns the exit status.
 
-    URLs of different servers are an error (USAGE), which is printed before anything is moved. A source that fails is
-    reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    URLs that differ in scheme, host or port are an error (USAGE), which is printed before anything is moved. A source
+    that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
     """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 

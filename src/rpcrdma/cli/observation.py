@@ -41,7 +41,7 @@ def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
     """Sets `args.metrics_told` for the context: with --client-metrics to a `ClientMetrics`, without it to None.
 
     The command's connections report to the `ClientMetrics`, which serves their metrics over HTTP, for Prometheus, at
-    the address of that option until the context ends.
+    the address of that option until the context ends. The URL is printed on standard error.
 
     Raises:
         ConnectFailed: the address cannot be listened at.

@@ -89,11 +89,12 @@ class _Probed:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma programs`: prints the RPC programs of the host of `args.url`; returns the exit status.
 
-    It asks the port mapper, then calls the programs that the port mapper names, and at the URL's port also the
-    well-known ones and those of --program.
+    It asks the port mapper, then calls those of its programs that TCP or RDMA reaches, and at the URL's port also the
+    well-known ones and those of --program; PROBED_PROGRAMS_MAX (256) at most.
 
     Raises:
-        RpcRdmaError: the port mapper does not answer or lists nothing, and no program at the URL's port answers; or the
+        RpcRdmaError: the port mapper does not answer or lists nothing, and nothing answers at the URL's port, not even
+            by a refusal; the port mapper does not answer, and the URL has no such port (tcp:// without one); or the
             port mapper's answer is an error.
     """
     from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415

@@ -26,7 +26,7 @@ class Failures:
     """A context for the work on each of several files: an OSError is printed and suppressed, so that the others follow.
 
     Other errors (a lost connection, a protocol violation) and BrokenPipeError propagate. `status` is the exit status of
-    the last error, DONE before the first.
+    the last error, as `tell` and `tell_of_tree` set it, DONE before the first.
 
     Args:
         collected: the list that gets the JSON objects of failures, for the command's own report; None: with --json each
@@ -42,7 +42,10 @@ class Failures:
         """The URL of a source or target, which errors name that have none."""
 
     def tell(self, error: BaseException) -> None:
-        """Prints an error, takes its exit status as `status`, and adds its JSON object to `collected`, if given."""
+        """Prints an error, takes its exit status as `status`, and adds its JSON object to `collected`, if given.
+
+        To be called once for an error, whose path gets the name of the export before it (`name_as_in_url`).
+        """
         from rpcrdma.commands.failures import as_json, tell  # noqa: PLC0415
 
         self.name_as_in_url(error)
@@ -83,11 +86,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """Returns the URL of `path` in the export that `Servers.locate` found last; `path` itself if it found none."""
+        """Returns the URL of `path` in the export of the last `Servers.locate`; `path` itself before the first one."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns `path` as in URLs: after the name of the export that `Servers.locate` found last, if any."""
+        """Returns `path` as in URLs: after the name of the export that the last `Servers.locate` found, if any."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -105,7 +108,8 @@ class Failures:
 class Servers:
     """The file systems that a command uses, with one connection to each server for each security setting.
 
-    An asynchronous context manager, which closes all connections and file systems at exit.
+    An asynchronous context manager, which closes all connections and file systems at exit. An error that leaves the
+    context gets the name of its export and its URL (`Failures.name_as_in_url`).
 
     Args:
         args: the parsed arguments, with the options of the connection.

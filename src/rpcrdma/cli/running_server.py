@@ -188,6 +188,8 @@ class RunningServer:
     ) -> None:
         """Changes the running server to settings that `takes` has returned: to all of them, or to none if this raises.
 
+        A cancellation while it waits for calls in removed exports leaves the exports changed.
+
         Args:
             found: the settings.
             names: looks up names of hosts.
@@ -243,7 +245,7 @@ class RunningServer:
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
         """Stores the URLs `at` and the exports in the state directory, by which the next run recognises its clients.
 
-        Blocks, 30 s at most. No effect without version 4.
+        Blocks, 30 s at most. No effect without version 4. A failure of the disk is logged, and not raised.
 
         Raises:
             TimeoutError: the state directory does not answer; when it does, the newest note is stored.

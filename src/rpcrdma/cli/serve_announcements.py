@@ -36,7 +36,8 @@ def announce(
     """Announces where a server listens, its metrics and its exports, and hints at what clients will lack over TCP.
 
     Args:
-        args: the settings; with `args.json`, events are put into `args.events`, without hints; else text is printed.
+        args: the settings; with `args.json`, events are put into `args.events`, without hints; else text is printed,
+            but for exports logged at level INFO.
         exports: the exports that are served now.
         server: the running server.
         metrics: the exporter of metrics; None without one.

@@ -36,7 +36,7 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning if the first certificate in a PEM file has expired, or expires within 14 days; else None.
+    """Returns a warning if any certificate in a PEM file has expired, or expires within 14 days; else None.
 
     `now_s` is the present time in seconds since 1970. None is returned as well if no certificate can be read.
     """
@@ -48,9 +48,9 @@ def expiry_warning(certificate: Path, now_s: float) -> str | None:
 
 
 def _expiry_s(certificate: Path) -> float | None:
-    """Returns the time, in seconds since 1970, at which the first certificate of a PEM file expires.
+    """Returns the earliest time, in seconds since 1970, at which a certificate in a PEM file expires.
 
-    None: the file cannot be read, or has no certificate.
+    None: the file cannot be read, or has no certificate, or a broken one.
     """
     try:
         return first_expiry_s(certificate.read_text(encoding="ascii", errors="replace"))

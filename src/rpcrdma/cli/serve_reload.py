@@ -72,7 +72,8 @@ class ConfigurationReload:
             server: the running server.
             renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
                 them; None: there are no certificates.
-            report: called with an event (a JSON object) and a line for people about the outcome of each reading.
+            report: called with an event (a JSON object) and a line for people about the outcome of each reading,
+                except one that ends by an unexpected exception, which is logged alone.
         """
         while True:
             await self._requested.wait()

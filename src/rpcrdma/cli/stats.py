@@ -78,10 +78,10 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma stats`: prints the call statistics at the metrics URL `args.url`; returns the exit status.
 
     With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until the
-    task is cancelled; CancelledError is not raised then.
+    task is cancelled after the first answer; CancelledError is not raised then.
 
     Raises:
-        ConnectFailed: there is no answer, or an HTTP status of failure.
+        ConnectFailed: there is no answer, an HTTP status of failure, or no package prometheus-client.
         RemoteProtocolError: the answer has no statistics.
     """
     from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415

@@ -69,7 +69,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
     """Returns an exception as a dictionary for JSON.
 
     The keys are kind, message, path, url, errno, hint and exit_status; unknown values are None. `kind` is one of a few
-    words ("not_connected"), `errno` a name such as "ENOENT". An ExceptionGroup has the values of its first error.
+    words ("not_connected"), `errno` a name such as "ENOENT". An ExceptionGroup: see `describe`.
     """
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
@@ -119,7 +119,8 @@ def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     `ConnectFailed` does not.
 
     Args:
-        error: Any exception. If it has notes, they are the hint. An ExceptionGroup has the values of its first error.
+        error: Any exception. If it has notes, they are the hint. An ExceptionGroup has the values of its first error,
+            with the number of the others in the message.
     """
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:

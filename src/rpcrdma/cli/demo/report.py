@@ -21,7 +21,7 @@ class Outcome:
 
     `source` names the tree; `files` and `octets` are its size, which was moved each way. `get_s` and `put_s` are the
     seconds of the copies out and back, `seconds` those from before the start of the server until after its end.
-    `mismatches` are the paths at which a copy differs from the tree.
+    `mismatches` are the paths at which a copy differs from the tree, each behind "fetched: " or "returned: ".
     """
 
     source: str

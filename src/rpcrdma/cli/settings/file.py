@@ -305,7 +305,9 @@ class _File:
         return mistaken
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
-        """Returns the value of a setting, a list for a setting with several, from its TOML value `raw`.
+        """Returns the value of a setting from its TOML value `raw`, a list for a setting with several.
+
+        The result is a list if `many` is set; with a `separator` it is what `parse` makes of the items joined by that.
 
         Raises:
             ValueError: the type or the value is wrong; the text names the key and a remedy.
