@@ -64,6 +64,21 @@ async def test_who_finds_no_room_is_told_when_there_is_some() -> None:
     assert pool.lent_octets == MIB - FREE
 
 
+async def test_what_fits_without_being_counted_has_room_in_a_full_pool() -> None:
+    pool = BufferPool(octets_max=MIB)
+    assert pool.share("a").reserve(MIB)
+    memory = CallMemory(pool.share("b"), nothing)
+    memory.add(FREE)
+    memory.expect(100)
+    assert memory.short
+    memory.remove(FREE)
+    assert not memory.short
+    memory.expect(MIB)
+    assert memory.short
+    memory.expect(FREE)
+    assert (memory.short, pool.lent_octets) == (False, MIB)
+
+
 async def test_one_client_with_many_connections_leaves_half_of_it_to_others() -> None:
     pool = BufferPool(octets_max=64 * MIB)
     taken = [CallMemory(pool.share("a"), nothing) for _ in range(100)]

@@ -50,13 +50,13 @@ class CallMemory:
     def remove(self, octets: int) -> None:
         """Ends the count of the `octets` of an answered call; clears `short` (stop reading) if there is room again."""
         self._octets -= octets
-        if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
+        if self.short or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def expect(self, octets: int) -> None:
         """Sets the announced octets of the record being received (0: none); sets or clears `short` (stop reading)."""
         self.expected = octets
-        if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
+        if self.short or self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def close(self) -> None:
