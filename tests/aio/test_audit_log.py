@@ -155,6 +155,22 @@ def test_records_that_wait_move_with_the_log_and_are_written_before_it_is_turned
         assert other.written == there
 
 
+def test_a_file_whose_end_fails_costs_no_records_of_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
+    class Overdrawn(Gated):
+        def close(self) -> None:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    first, second = Overdrawn(), Overdrawn()
+    first.gate.set()
+    second.gate.set()
+    log = AuditLog(first)
+    log.move(second)
+    log.put(b"record")
+    log.close()
+    assert (second.written, log._thread.is_alive()) == ([b"record"], False)
+    assert caplog.messages == ["records of the access log may be lost: disk quota exceeded"] * 2
+
+
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -41,7 +41,11 @@ class Destination(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the file or socket of the destination."""
+        """Closes the file or socket of the destination.
+
+        Raises:
+            OSError: what was written may not be stored; the destination is closed nevertheless.
+        """
 
 
 class NotWritten(Exception):
@@ -117,7 +121,11 @@ class AuditFile:
             os.close(former)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file.
+
+        Raises:
+            OSError: the file system has not stored all records.
+        """
         os.close(self._fd)
 
 
@@ -250,7 +258,7 @@ class AuditLog:
                 self._write([record for record in records if record])
                 records.clear()
             while self._moves:
-                self._destination.close()
+                self._leave()
                 self._destination = self._moves.popleft()
                 if self._failing:
                     # If the next destination takes no records either, the log says so again.
@@ -258,8 +266,15 @@ class AuditLog:
                     _LOGGER.info("the access log goes elsewhere; %d records were lost", self._lost)
             self._write([record for record in records if record])
             if self._closes and self._waiting.empty():
-                self._destination.close()
+                self._leave()
                 return
+
+    def _leave(self) -> None:
+        try:
+            self._destination.close()
+        except OSError as error:
+            # A network file system may tell only now that it has not stored what it took.
+            _LOGGER.warning("records of the access log may be lost: %s", (error.strerror or str(error)).lower())
 
     def _write(self, records: list[bytes]) -> None:
         if not records:
