@@ -103,13 +103,18 @@ async def test_one_ipv6_address_means_itself() -> None:
 
 @pytest.mark.thorough
 @each_case("order", [("0.0.0.0", "[::]"), ("[::]", "0.0.0.0")])
-async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
+async def test_both_families_may_be_named_and_each_be_left(order: tuple[str, str]) -> None:
     port = free_port()
     urls = [f"tcp://{host}:{port}" for host in order]
     async with serve([_Nothing()], urls) as server:
         assert server.listening == urls
         assert await answers(f"tcp://[::1]:{port}")
         assert await answers(f"tcp://127.0.0.1:{port}")
+        server.stop_listening(f"tcp://[::]:{port}")
+        assert not await answers(f"tcp://[::1]:{port}")
+        assert await answers(f"tcp://127.0.0.1:{port}")
+        server.stop_listening(f"tcp://0.0.0.0:{port}")
+        assert not await answers(f"tcp://127.0.0.1:{port}")
 
 
 @pytest.mark.thorough

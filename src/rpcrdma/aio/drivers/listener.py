@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Listening
-from rpcrdma.aio.drivers.sockets import tune
+from rpcrdma.aio.drivers.sockets import authority, tune
 
 __all__ = ["Listener"]
 
@@ -31,8 +31,8 @@ class Listener:
         self._on_connection = on_connection
         self._log = log
         self._sockets: list[socket.socket] = []
-        self._both_families: set[int] = set()
-        """The ports of the sockets that take both IPv4 and IPv6."""
+        self._both_families: dict[int, set[str]] = {}
+        """The ports of the sockets that take both IPv4 and IPv6, with the IPv4 addresses that were asked for there."""
         self._retries: set[asyncio.TimerHandle] = set()
 
     @property
@@ -71,7 +71,7 @@ class Listener:
                 host, port = sock.getsockname()[:2]
                 served.append(Listening(host, port))
                 if family == socket.AF_INET6 and everywhere:
-                    self._both_families.add(port)
+                    self._both_families[port] = set()
         except BaseException:
             for sock in added:
                 sock.close()
@@ -79,6 +79,8 @@ class Listener:
         for sock in added:
             self._sockets.append(sock)
             self._loop.add_reader(sock.fileno(), self._accept, sock)
+        if port in self._both_families:
+            self._both_families[port].update(each.host for each in served if ":" not in each.host)
         return served
 
     def _has_ipv4(self, port: int) -> bool:
@@ -87,13 +89,29 @@ class Listener:
     def stop(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting at the given pairs of host and port; accepted connections continue.
 
-        Unknown pairs have no effect, nor has an IPv4 address that "::" serves (see `listen`): it ends with "::".
+        Unknown pairs have no effect. An IPv4 address that was served by the socket of "::" gets its own when that is
+        closed; if this fails, the log gets the error. While "::" stays, it takes IPv4 connections.
         """
+        for host, port in places:
+            self._both_families.get(port, set()).discard(host)
         for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
             self._sockets.remove(sock)
-            self._both_families.discard(sock.getsockname()[1])
+            port = sock.getsockname()[1]
             self._loop.remove_reader(sock.fileno())
             sock.close()
+            for host in sorted(self._both_families.pop(port, ())):
+                self._go_on_at(host, port)
+
+    def _go_on_at(self, host: str, port: int) -> None:
+        try:
+            sock = socket.create_server((host, port), backlog=_BACKLOG)
+        except OSError as error:
+            where = authority(host, port)
+            self._log.log(logging.ERROR, "listen", "cannot listen at %s any more: %s", where, error.strerror)
+            return
+        sock.setblocking(False)
+        self._sockets.append(sock)
+        self._loop.add_reader(sock.fileno(), self._accept, sock)
 
     def close(self) -> None:
         """Stops accepting at every address; accepted connections continue."""
