@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.native import DATA_PATH, native
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged
 
 CALLS = 20
 MIDDLE_OCTETS = 1 << 13
 LOOPBACK_EMSS = 65_483
+FPDU_OCTETS = 2 + 18 + 1000 + 4
+"""Those of a Send of 1000 octets: length, header, payload and CRC."""
 
 pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=DATA_PATH)]
 
@@ -143,6 +146,28 @@ def test_messages_of_several_calls_leave_in_one_system_call() -> None:
         with pytest.raises(BlockingIOError):
             theirs.recv(1)
     assert len(without_cuts(sent, crc=True)) == 2 * CALLS
+
+
+def test_unsignaled_work_that_is_not_sent_whole_has_a_completion_when_the_connection_ends() -> None:
+    told = []
+    for natively in (False, True):
+        end = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(random.Random(3).getrandbits), natively=natively)
+        end.connect()
+        end.give(fpdu(tagged(0, 1, 0)))
+        for number in range(2):
+            end.qp.post_send(number, [bytes(1000)], signaled=False)
+        if natively:
+
+            def takes_but_an_octet(messages: list[Any], *_: object) -> tuple[int, int, int, bytes]:
+                return len(messages), 0, 2 * FPDU_OCTETS, b"-"
+
+            assert end.qp.send(takes_but_an_octet) is False
+        else:
+            assert sum(map(len, end.qp.next_gather(1 << 17))) == 2 * FPDU_OCTETS
+            end.qp.bytes_sent(2 * FPDU_OCTETS - 1)
+        end.qp.abort("enough")
+        told.append([(each.wr, each.status) for each in completions_of(end.qp)])
+    assert told == [[(1, Status.FLUSHED)]] * 2
 
 
 def test_a_broken_connection_is_an_error_of_the_socket() -> None:

@@ -92,7 +92,8 @@ class NativeSender(Sender):
                 begun = queue[:done]
                 del queue[:done]
                 for work in begun:
-                    if work.signaled or self.in_flight:
+                    # Unsignaled work with an unsent rest still fails if the connection ends before that is sent.
+                    if work.signaled or self.in_flight or (rest and work is begun[-1]):
                         work.end = out.built
                         self.in_flight.append(work)
                     if work.control == READ_REQUEST:
