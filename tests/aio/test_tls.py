@@ -19,6 +19,7 @@ import local_tcp
 from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import tls_socket
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -180,6 +181,22 @@ async def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
     async with serving(hosts) as server, connecting(server, given) as connection:
         assert bytes(await connection.call(BACK, b"there and back")) == b"there and back"
         assert len(server._tcp.connections) == 1
+
+
+@without_network
+async def test_a_fault_of_the_server_after_the_handshake_ends_the_connection(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with serving(hosts) as server:
+        monkeypatch.setattr(TcpConnection, "_secured", fails)
+        async with connecting(server, options_of(hosts)) as connection:
+            with pytest.raises(TransportClosed):
+                await connection.call(ECHO, b"data", timeout_s=20)
+        assert not server._tcp.connections
+    assert "a fault in the connection with" in caplog.text
 
 
 @pytest.mark.req("TLS-41")

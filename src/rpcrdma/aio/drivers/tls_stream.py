@@ -120,7 +120,10 @@ class TlsRecordStream(RecordStream):
         if finished:
             self._overdue.due_s = self._on_secured = None
             self._waits_to_write = bool(self.tls.unsent)
-            on_secured(self.tls)
+            try:
+                on_secured(self.tls)
+            except Exception as error:  # noqa: BLE001 - logged
+                self._fault(error)
             if not self.closed:
                 self._process()
 
