@@ -171,6 +171,13 @@ STARTING: dict[str, Callable[[], IwarpQueuePair]] = {
     "replying": replying,
     "awaiting ready": awaiting_ready,
 }
+LATE = {
+    "initiator": "no MPA start-up frame from the peer",
+    "responder": "no MPA start-up frame from the peer",
+    "requested": "this side sent no MPA Reply",
+    "replying": "this side sent no MPA Reply",
+    "awaiting ready": "no ready-to-receive frame from the peer",
+}
 
 
 @pytest.mark.req("MPA-45")
@@ -184,8 +191,7 @@ def test_each_state_of_the_start_up_has_the_deadline(name: str) -> None:
     assert not qp.wants_close
     qp.on_time(NOW_S + 10.0)
     assert state_of(qp) is State.CLOSED
-    what = "ready-to-receive" if name == "awaiting ready" else "MPA start-up"
-    assert events_of(qp) == [Disconnected(reason=f"no {what} frame from the peer within 10 s", by_peer=False)]
+    assert events_of(qp) == [Disconnected(reason=f"{LATE[name]} within 10 s", by_peer=False)]
     assert qp.next_deadline_s(NOW_S) is None
 
 

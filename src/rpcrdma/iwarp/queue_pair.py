@@ -430,8 +430,7 @@ class IwarpQueuePair:
         if due_s is None or now_s < due_s:
             return
         if self.state in STARTING:
-            what = "ready-to-receive" if self.state is State.AWAITING_READY else "MPA start-up"
-            self.abort(f"no {what} frame from the peer within {self.config.startup_timeout_s:g} s")
+            self.abort(f"{STARTING[self.state]} within {self.config.startup_timeout_s:g} s")
             return
         self.nudge()
         self._nudge_after_s *= 2

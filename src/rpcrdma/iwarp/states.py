@@ -49,10 +49,14 @@ class Input(enum.Enum):
     """The end of the connection, for any reason, with nothing more to send; what is unsent is dropped."""
 
 
-STARTING = frozenset(
-    {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
-)
-"""The states of the start-up, whose time is limited."""
+STARTING = {
+    State.AWAITING_REPLY: "no MPA start-up frame from the peer",
+    State.AWAITING_REQUEST: "no MPA start-up frame from the peer",
+    State.REQUESTED: "this side sent no MPA Reply",
+    State.REPLYING: "this side sent no MPA Reply",
+    State.AWAITING_READY: "no ready-to-receive frame from the peer",
+}
+"""The states of the start-up, whose time is limited, and what has not happened in each when the time is over."""
 
 _ENDABLE = [state for state in State if state is not State.CLOSED]
 
