@@ -200,7 +200,9 @@ def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_set
     ("happened", "by_peer", "words"),
     [
         (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device memory0 was removed"),
-        (event(ManagerEventKind.ADDRESS_CHANGED), True, "moved to another device"),
+        (event(ManagerEventKind.ADDRESS_CHANGED), False, "moved to another device"),
+        (event(ManagerEventKind.UNREACHABLE), False, "the peer does not answer"),
+        (event(ManagerEventKind.REJECTED), True, "the peer rejected the connection"),
         (event(ManagerEventKind.DISCONNECTED), True, "the peer disconnected"),
     ],
 )
@@ -279,6 +281,7 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
         (WorkStatus.BAD_RESPONSE, "the device stopped the connection: the peer broke a rule", True),
         (WorkStatus.REMOTE_ACCESS, "the peer's device refused access to memory: ", True),
         (WorkStatus.NOT_READY, "the peer has no receive for a message, though it has granted", True),
+        (WorkStatus.RETRIES_EXCEEDED, "the peer does not answer any more", False),
         (21, "the device failed: status 21; see the kernel's log (dmesg)", False),
     ],
 )

@@ -342,7 +342,7 @@ class DeviceQueuePair:
             reason = ENDS[ManagerEventKind(kind)]
             if kind == ManagerEventKind.REJECTED and event.status in REFUSED:
                 reason = "connection refused"
-            self._end(reason, by_peer=True)
+            self._end(reason, by_peer=kind == ManagerEventKind.REJECTED)
 
     def _connected(self, event: ManagerEvent) -> None:
         if self.state is EndState.CONNECTING:
@@ -477,7 +477,7 @@ class DeviceQueuePair:
             self._end(reason, by_peer=False)
         elif isinstance(work, DeviceSend) and status in UNSENT:
             happened, remedy = UNSENT[Work(status)]
-            self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
+            self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=False)
         elif isinstance(work, DeviceSend):
             text = f"the device failed: {self._binding.status_text(status)}; see the kernel's log (dmesg)"
             self._end(REFUSALS.get(status, text), by_peer=False, protocol_error=status in REFUSALS)
