@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from conversation import Conversation, FakeConnection
+from jumping_sockets import jumping, now_s
 from rpcrdma.errors import ConnectFailed, DecodeError, ProgramMismatch, ProgramUnavailable
-from rpcrdma.limits import NFS4_PSEUDO_CALLS_MAX
+from rpcrdma.limits import NFS4_DEFERRED_TRIES_MAX, NFS4_PSEUDO_CALLS_MAX
 from rpcrdma.nfs import mount
 from rpcrdma.nfs.client import mount_client
 from rpcrdma.nfs.client.mount_client import Exported, list_exports
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.client.pseudo_root import find_exports
 from rpcrdma.nfs.v4.client.session import OperationRefused, session_with
-from rpcrdma.nfs.v4.compounds import COMPOUND
+from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundReply, Result
 from rpcrdma.nfs.v4.nfs4 import GETATTR4resok, READDIR4resok, dirlist4, entry4, fattr4, nfs_opnum4
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -113,6 +114,56 @@ def test_exports_are_found_with_their_flavors_whichever_these_are(serve: Callabl
         assert found_by(Calling(serve({"name": "/", "security": security}).server)) == [(b"/", expected)]
 
 
+class Refusing(Calling):
+    """A server that refuses the first operation of calls: `refusals` has the status of each next call, None for none."""
+
+    def __init__(self, server: Conversation) -> None:
+        super().__init__(server)
+        self.refusals: list[nfs4.nfsstat4 | None] = []
+
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float) -> Any:
+        status = self.refusals.pop(0) if self.refusals else None
+        if status is None:
+            return await super().call(procedure, args, timeout_s=timeout_s)
+        self.calls += 1
+        return CompoundReply(status, b"", [Result(args.steps[0].operation, status, None)])
+
+
+DELAY, MISORDERED = nfs4.nfsstat4.NFS4ERR_DELAY, nfs4.nfsstat4.NFS4ERR_SEQ_MISORDERED
+
+
+@needs_root
+@jumping
+async def test_a_call_whose_first_operation_is_deferred_is_tried_again_for_some_seconds(
+    serve: Callable[..., Served],
+) -> None:
+    caller = Refusing(serve({"name": "/one"}, {"name": "/two"}).server)
+    # Each call but the last two, which end session and client, is deferred once.
+    caller.refusals = [DELAY, None] * 7
+    async with session_with(caller, 5) as session:
+        assert await find_exports(session) == [(b"/one", SYS), (b"/two", SYS)]
+        assert (caller.refusals, caller.calls) == ([DELAY, None], 12)
+        before, caller.calls = now_s(), 0
+        caller.refusals = [DELAY] * (1 + NFS4_DEFERRED_TRIES_MAX)
+        with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_DELAY"):
+            await find_exports(session)
+        assert now_s() - before == pytest.approx(12.7)
+        assert caller.calls == 1 + NFS4_DEFERRED_TRIES_MAX
+
+
+@needs_root
+@jumping
+async def test_a_refused_sequence_fails_the_listing_and_takes_no_number_of_the_session(
+    serve: Callable[..., Served],
+) -> None:
+    caller = Refusing(serve({"name": "/one"}, {"name": "/two"}).server)
+    async with session_with(caller, 5) as session:
+        caller.refusals = [None, None, MISORDERED]
+        with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_SEQ_MISORDERED"):
+            await find_exports(session)
+        assert len(await find_exports(session)) == 2
+
+
 class Made(Calling):
     """A server that answers GETATTR and READDIR as told; `page` makes the page behind a cookie."""
 
@@ -122,8 +173,6 @@ class Made(Calling):
         self.pages = 0
 
     async def call(self, procedure: Any, args: Any, *, timeout_s: float) -> Any:
-        from rpcrdma.nfs.v4.compounds import CompoundReply, Result
-
         results = []
         for step in args.steps:
             number, value = step.operation.number, None

@@ -8,7 +8,6 @@ this, since it may be of any size.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
 from operator import attrgetter
@@ -112,8 +111,8 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
     `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs, nor, for a directory with other objects than directories, those in its
     directories, or beyond the READDIR that shows the first of these objects. Flavors are asked for the first 256
     exports; they are empty for further ones, and where the server refuses to return them. Raises OperationRefused if
-    the root, or a directory above exports, cannot be read, DecodeError for attributes that were not asked for, and
-    RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
+    the root, or a directory above exports, cannot be read, or the server refuses a SEQUENCE, DecodeError for attributes
+    that were not asked for, and RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:
@@ -133,8 +132,11 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
         if each.error and each.error != _S.NFS4ERR_WRONGSEC:
             flavors = None
         elif number < NFS4_PSEUDO_CALLS_MAX:
-            with contextlib.suppress(OperationRefused):
+            try:
                 flavors = _flavors((await session.run(*each.ask))[-1])
+            except OperationRefused as refused:
+                if refused.operation == "SEQUENCE":
+                    raise  # the session fails, not the export
         found.append(ExportFound(each.path, flavors))
     return found
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma.limits import NFS4_DEFERRED_TRIES_MAX
 from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall
 from rpcrdma.nfs.v4.nfs4 import (
     CREATE_SESSION4args,
@@ -21,6 +23,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     channel_attrs4,
     client_owner4,
     nfs_opnum4,
+    nfsstat4,
     state_protect4_a,
     state_protect_how4,
 )
@@ -35,6 +38,7 @@ _AUTH_NONE: Final = 0
 _CALL_OCTETS: Final = 8 << 10
 _REPLY_OCTETS: Final = 64 << 10
 _CALLBACK_OCTETS: Final = 4 << 10
+_FIRST_DELAY_S: Final = 0.1
 
 Called: TypeAlias = tuple[nfs_opnum4, Any]
 """An operation: its number and its arguments."""
@@ -75,13 +79,18 @@ class ClientSession:
         """Calls COMPOUND with SEQUENCE and then `operations`, each a pair (number, arguments); arguments None: void.
 
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
-        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. After a refused
-        SEQUENCE the session is of no more use: the server does not count that call. Raises RpcError, CallTimeout,
+        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. SEQUENCE is
+        tried again for some seconds while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
         TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
-        return (await _called(self._caller, self._timeout_s, (_O.OP_SEQUENCE, sequence), *operations))[1:]
+        try:
+            return (await _called(self._caller, self._timeout_s, (_O.OP_SEQUENCE, sequence), *operations))[1:]
+        except OperationRefused as refused:
+            if refused.operation == "SEQUENCE":
+                self._number -= 1  # the server has not counted the call (RFC 8881 section 18.46.3)
+            raise
 
 
 @contextlib.asynccontextmanager
@@ -121,8 +130,18 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
 
 
 async def _called(caller: Caller, timeout_s: float, *operations: Called) -> list[Any]:
+    """Calls COMPOUND with `operations`, each a pair (number, arguments), and returns the decoded body of each result.
+
+    While the server defers the first operation (NFS4ERR_DELAY), so that none has run, sends the same call again, up to
+    `NFS4_DEFERRED_TRIES_MAX` (7) times. Raises OperationRefused if an operation fails, and others as `Caller.call`.
+    """
     call = CompoundCall.of([(int(number), args) for number, args in operations], minor_version=_MINOR_VERSION)
     reply = await caller.call(COMPOUND, call, timeout_s=timeout_s)
+    for tries in range(NFS4_DEFERRED_TRIES_MAX):
+        if not reply.results or reply.results[0].status is not nfsstat4.NFS4ERR_DELAY:
+            break
+        await asyncio.sleep(_FIRST_DELAY_S * 2**tries)
+        reply = await caller.call(COMPOUND, call, timeout_s=timeout_s)
     for result in reply.results:
         if result.status:
             raise OperationRefused(result.operation.name, result.status.name)
