@@ -115,7 +115,7 @@ def test_exports_are_found_with_their_flavors_whichever_these_are(serve: Callabl
 
 
 class Refusing(Calling):
-    """A server that refuses the first operation of calls: `refusals` has the status of each next call, None for none."""
+    """Refuses the first operation of the next calls with the statuses in `refusals`; None: does not refuse."""
 
     def __init__(self, server: Conversation) -> None:
         super().__init__(server)
@@ -139,10 +139,10 @@ async def test_a_call_whose_first_operation_is_deferred_is_tried_again_for_some_
 ) -> None:
     caller = Refusing(serve({"name": "/one"}, {"name": "/two"}).server)
     # Each call but the last two, which end session and client, is deferred once.
-    caller.refusals = [DELAY, None] * 7
+    caller.refusals = [DELAY, None] * 6
     async with session_with(caller, 5) as session:
         assert await find_exports(session) == [(b"/one", SYS), (b"/two", SYS)]
-        assert (caller.refusals, caller.calls) == ([DELAY, None], 12)
+        assert (caller.refusals, caller.calls) == ([], 12)
         before, caller.calls = now_s(), 0
         caller.refusals = [DELAY] * (1 + NFS4_DEFERRED_TRIES_MAX)
         with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_DELAY"):
@@ -162,6 +162,23 @@ async def test_a_refused_sequence_fails_the_listing_and_takes_no_number_of_the_s
         with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_SEQ_MISORDERED"):
             await find_exports(session)
         assert len(await find_exports(session)) == 2
+
+
+@needs_root
+@jumping
+async def test_a_client_ends_also_if_its_session_is_not_made_or_does_not_end(serve: Callable[..., Served]) -> None:
+    caller = Refusing(serve({"name": "/one"}).server)
+    clients = caller.server.state.clients.by_id
+    before = len(clients)
+    caller.refusals = [None, MISORDERED]
+    with pytest.raises(OperationRefused, match="CREATE_SESSION"):
+        async with session_with(caller, 5):
+            pass
+    assert (caller.calls, len(clients)) == (3, before)
+    caller.calls = 0
+    async with session_with(caller, 5):
+        caller.refusals = [nfs4.nfsstat4.NFS4ERR_BADSESSION]
+    assert caller.calls == 4, "DESTROY_CLIENTID is sent as well"
 
 
 class Made(Calling):

@@ -118,14 +118,17 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
         0,
         [callback_sec_parms4(_AUTH_NONE, None)],
     )
-    made: CREATE_SESSION4resok
-    (made,) = await _called(caller, timeout_s, (_O.OP_CREATE_SESSION, wanted))
+    made: CREATE_SESSION4resok | None = None
     try:
+        (made,) = await _called(caller, timeout_s, (_O.OP_CREATE_SESSION, wanted))
         yield ClientSession(caller, made.csr_sessionid, timeout_s)
     finally:
         # A client that could not be destroyed ends at the server with its lease.
         with contextlib.suppress(RpcRdmaError):
-            await _called(caller, timeout_s, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
+            if made is not None:
+                # A server refuses to end a session that is gone; the client may be there all the same.
+                with contextlib.suppress(OperationRefused):
+                    await _called(caller, timeout_s, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
             await _called(caller, timeout_s, (_O.OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args(client.eir_clientid)))
 
 
