@@ -376,6 +376,25 @@ async def test_registrations_follow_the_listeners(rpcbind: Rpcbind) -> None:
     assert rpcbind.entries == OF_OTHERS
 
 
+@each_case(("url", "cause"), [("tcp://nfs.example:2049", "'nfs.example' does not"), ("tcp://", "names no host")])
+@jumping
+async def test_a_listener_without_an_address_is_no_failure_of_rpcbind_and_ends_nothing(
+    url: str, cause: str, rpcbind: Rpcbind, caplog: pytest.LogCaptureFixture
+) -> None:
+    listening = [url]
+    ours = RegisteredPrograms([NFS, MOUNT], listening, owner="superuser")
+    with pytest.raises(ConnectFailed, match=f"^no program can be registered: .*{cause}"):
+        await ours.start(required=True)
+    await ours.start(required=False)
+    for urls in (LISTENING, [url], LISTENING):
+        rpcbind.entries = dict(OF_OTHERS)
+        listening[:] = urls
+        await time_passes(RPCBIND_LOOK_S + 1)
+        assert rpcbind.entries == (all_ours() if urls is LISTENING else OF_OTHERS)
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["no program can be registered"] * 2
+    await ours.close()
+
+
 def reply(results: bytes, *, accepted: int = 0, xid_change: int = 0) -> Callable[[bytes], bytes]:
     def made(xid: bytes) -> bytes:
         xid = bytes([xid[0] ^ xid_change]) + xid[1:]

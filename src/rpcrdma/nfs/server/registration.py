@@ -14,7 +14,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import connected_socket, local_socket
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPCBIND_ANSWERS_S, RPCBIND_LOOK_S, RPCBIND_OTHER_SERVER_S
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.universal_address import host_in, port_in, universal_address
@@ -183,14 +183,20 @@ class RegisteredPrograms:
                 _LOGGER.warning("%s", fault)
 
     async def _look(self) -> list[str]:
-        """Connects to rpcbind, and changes its registrations by `_compare`; a failure of rpcbind is a fault, too.
+        """Connects to rpcbind, and changes its registrations by `_compare`.
+
+        A failure of rpcbind is a fault, too, and so is a URL of the server that is malformed or has a host name.
 
         Returns:
             Texts of the faults for the log, each with its remedy; empty if all wanted programs are registered.
         """
         try:
+            wanted = places_of(self._programs, self._listening, loopback=self._loopback)
+        except (LocalProtocolError, ValueError) as error:
+            return [f"no program can be registered: {error}; name the server's URLs with IP addresses"]
+        try:
             async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:
-                return await self._compare(rpcbind)
+                return await self._compare(rpcbind, wanted)
         except (RpcRdmaError, OSError) as error:
             return [f"{self._cause(error)}; {'start' if isinstance(error, ConnectFailed) else 'restart'} rpcbind"]
 
@@ -206,14 +212,13 @@ class RegisteredPrograms:
     def _is_ours(self, present: port_mapper.binding | None, address: str) -> bool:
         return present is not None and (present.addr, present.owner) == (address, self._owner)
 
-    async def _compare(self, rpcbind: TcpConnection) -> list[str]:
+    async def _compare(self, rpcbind: TcpConnection, wanted: Mapping[ProgramNetid, str]) -> list[str]:
         """Registers the wanted programs that rpcbind lacks, and removes registrations of this server no longer wanted.
 
-        `rpcbind` is a connection. Returns texts of the faults, for the log; raises RpcRdmaError or OSError if a call
-        fails.
+        `rpcbind` is a connection, `wanted` a result of `places_of`. Returns texts of the faults, for the log; raises
+        RpcRdmaError or OSError if a call fails.
         """
         present = await _listed(rpcbind)
-        wanted = places_of(self._programs, self._listening, loopback=self._loopback)
         await self._remove(rpcbind, present, [place for place in self._held if place not in wanted])
         elsewhere = await self._served_elsewhere(present, {place[:2] for place in wanted})
         faults: list[str] = []
