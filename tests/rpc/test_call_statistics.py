@@ -105,6 +105,20 @@ def test_a_call_is_one_operation_however_often_it_was_sent(
         ]
 
 
+def test_a_round_trip_has_a_reply_whatever_the_status_is_named() -> None:
+    statistics, served = CallStatistics(), CallStatistics(served=True)
+    for sending in ((0, 0, "TOO_LONG"), (1, 10 * MS, "TOO_LONG"), (1, 12 * MS, OTHER), (1, 12 * MS, "RDMA_ERROR")):
+        for octets in (0, 50):
+            call = ended_call(*sending)
+            call.octets_received = octets
+            if call.transmissions or not octets:
+                statistics.count(call)
+                served.count(call)
+    told = [(each.ops, each.rtt.count, each.rtt.sum_ns, each.execute.sum_ns) for each in statistics.snapshot()]
+    assert told == [(2, 1, 3 * MS, 10 * MS), (3, 1, 5 * MS, 15 * MS), (2, 1, 3 * MS, 10 * MS)]
+    assert [each.handler.count for each in served.snapshot()] == [2, 3, 2]
+
+
 def procedure(name: str, program: int = 200_000, version: int = 1) -> Procedure[None, None]:
     return replace(null_procedure(program, version), name=name)
 

@@ -100,8 +100,7 @@ class OperationStatistics:
     """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
     connection, and earlier tries. Server: waiting for a thread or memory."""
     rtt: Histogram
-    """Client: time from the last Send of the call to its end; calls with the status TIMEOUT, CANCELLED, CONNECTION_LOST
-    or NOT_SENT are left out."""
+    """Client: time from the last Send of the call to its RPC reply; calls without a reply are left out."""
     handler: Histogram
     """Server: the rest of `execute`: the time of the handler, with decoding, encoding and waits for RPCSEC_GSS."""
     execute: Histogram
@@ -175,7 +174,7 @@ class Durations:
 class CallCounts(Durations):
     """The counts of the calls of one procedure with one status.
 
-    The base class counts the durations of calls that did not wait before they were sent or, at a server, handled. A
+    The base class counts the durations of replied calls that did not wait before they were sent or handled. A
     caller counts a call either by `note`, which is the cheapest way, or by adding to `bytes_sent` and `bytes_recv` and
     calling `add` or `add_parts`.
     """
@@ -214,27 +213,30 @@ class CallCounts(Durations):
         self.bytes_recv += sum(recent[1::3])
         self.add_all(recent[2::3])
 
-    def add_parts(self, queue_ns: int, rest_ns: int) -> None:
+    def add_parts(self, queue_ns: int, rest_ns: int, *, replied: bool = True) -> None:
         """Counts the time of a call in two parts, in nanoseconds.
 
         Args:
             queue_ns: the time for which the call waited before it was sent or handled; 0: it did not wait.
             rest_ns: the time after that: until the call's end at a client, the time of the handler at a server.
+            replied: False for a call that ended at a client without a reply: `rest_ns` is then no round trip.
         """
-        if not queue_ns:
+        if replied and not queue_ns:
             self.add(rest_ns)
             return
         if self._waited is None:
             self._waited = Durations(), Durations(), Durations()
         queue, rest, execute = self._waited
         queue.add(queue_ns)
-        rest.add(rest_ns)
+        if replied:
+            rest.add(rest_ns)
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
         """Returns a copy in which the calls that `note` has only recorded so far are counted as well.
 
-        The copy lacks `sent_again` and the times of calls that waited before they were sent or, at a server, handled.
+        The copy lacks `sent_again` and the times of calls that waited before they were sent or, at a server, handled,
+        or ended without a reply.
         This object does not change, since another thread may count in it.
         """
         copy = CallCounts()
@@ -382,7 +384,8 @@ class CallStatistics:
         counts.bytes_recv += call.octets_received
         if call.transmissions:
             counts.bytes_sent += call.octets_sent
-        counts.add_parts(waited_ns, call.ended_ns - sent_ns)
+        replied = self._served or call.octets_received > 0
+        counts.add_parts(waited_ns, call.ended_ns - sent_ns, replied=replied)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
         """Returns the counts so far of each pair of procedure and status, in the order of `in_order`.
