@@ -22,6 +22,9 @@ from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import CallTimeout, RpcError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.call_statistics import OperationStatistics
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.gss.context_turns import ContextTurns
+from rpcrdma.rpc.gss.protection import CallWaits
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from support.waiting import until
@@ -176,6 +179,30 @@ def test_waiting_for_a_thread_is_the_servers_queue_time(clock: Clock) -> None:
         assert stale.execute.max_ns < stale.queue.sum_ns + stale.handler.sum_ns
         assert stale.execute.sum_ns == stale.queue.sum_ns + stale.handler.sum_ns
 
+    use(work)
+
+
+def test_waiting_for_a_context_of_rpcsec_gss_is_the_servers_queue_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_call = Dispatcher.open_call
+    waits: list[CallWaits] = []
+
+    def opened() -> None:
+        clock.now_ns += HELD_NS
+
+    def opened_late(dispatcher: Dispatcher, call: Any) -> Any:
+        if waits:
+            raise waits.pop()
+        return open_call(dispatcher, call)
+
+    async def work(client: Connection, server: Server, _files: Files) -> None:
+        waits.append(CallWaits(ContextTurns(), opened, 0))
+        await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=bytearray(OCTETS))
+        read = answered(server)["READ", "SUCCESS"]
+        assert read.queue.sum_ns > HELD_NS > read.handler.sum_ns > 0
+
+    monkeypatch.setattr(Dispatcher, "open_call", opened_late)
     use(work)
 
 

@@ -43,7 +43,7 @@ _COUNTS = {
     "bytes_recv": ("rpcrdma_procedure_received_bytes", "Octets of calls at a server, of replies at a client."),
 }
 _TIMES = {
-    "queue": "Server: waiting for a thread or memory. Client: for a credit or a connection.",
+    "queue": "Server: waiting for a thread, memory or RPCSEC_GSS. Client: for a credit or a connection.",
     "handler": "Server: the time of the handler.",
     "rtt": "Client: from when a call was sent until its reply was there.",
     "execute": "Server: from the arrival of a call to the handing over of its reply. Client: from the call to its end.",

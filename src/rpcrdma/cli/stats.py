@@ -35,8 +35,8 @@ output, for each procedure, and indented for each kind of error:
   ops, errors: calls that have ended, and those that did not succeed
   bytes_sent, bytes_recv: octets of the messages that this end has sent and
   received, data included
-  queue: the mean time that calls waited, at a server for a thread or memory,
-  at a client for a credit or a connection
+  queue: the mean time that calls waited, at a server for a thread,
+  memory or RPCSEC_GSS, at a client for a credit or a connection
   handler: at a server, the mean time that they ran
   rtt: at a client, that from sending a call to its reply
   execute: the mean of both together, with its percentiles

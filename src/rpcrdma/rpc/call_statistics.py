@@ -98,11 +98,13 @@ class OperationStatistics:
     """Octets of RPC messages that this side received, chunks included, without transport headers."""
     queue: Histogram
     """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
-    connection, and earlier tries. Server: waiting for a thread or memory."""
+    connection, and earlier tries. Server: waiting for a thread or memory, or for RPCSEC_GSS to open the
+    call."""
     rtt: Histogram
     """Client: time from the last Send of the call to its RPC reply; calls without a reply are left out."""
     handler: Histogram
-    """Server: the rest of `execute`: the time of the handler, with decoding, encoding and waits for RPCSEC_GSS."""
+    """Server: the rest of `execute`: the time of the handler, with decoding, encoding and the reply's protection by
+    RPCSEC_GSS."""
     execute: Histogram
     """Client: time from the call to its end. Server: from the arrival of the call to the handover of its reply."""
     errors: int

@@ -95,6 +95,7 @@ class Answering:
         reply, and holds its memory. The call is dropped if its connection has ended meanwhile.
         """
         outcome()
+        call.sent_ns = perf_counter_ns()
         if call.ended:
             call.drop()
         else:

@@ -77,7 +77,7 @@ class ServerCall(CallWithResults):
     """The time in nanoseconds of the call's arrival; this and the two times below have meaning only where calls are
     counted."""
     sent_ns: int = 0
-    """When the handler began, or got a thread, memory or its turn as a task, after a wait for these."""
+    """When the handler began, or a wait for a thread, memory, an RPCSEC_GSS context or its turn as a task ended."""
     ended_ns: int
     """When the connection got the reply to send, or the call ended without one."""
     octets_received: int = 0
