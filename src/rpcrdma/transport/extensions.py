@@ -135,13 +135,11 @@ class Extension:
         headers: the header types.
         properties: the transport properties.
         errors: the error codes.
-        on_ready: called once, when the connection opens, even if the version or the peer does not support the extension.
-            The peer's properties are known, if it sends any, unless it granted credits first: they are then stored when
-            they arrive, without a call.
+        on_ready: called once, when the connection opens, even if the version or the peer does not support the
+            extension. Properties of a peer that granted credits first arrive later, and are stored without a call.
         on_error: called with the peer's error about one of its last messages, unless an `ExtensionLink.ask` takes it.
         on_closed: called at the connection's end, opened or not, to release what `ExtensionLink.state` keeps.
-        receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
-            extension of a connection has it.
+        receives: makes the memory for all messages of one connection, of at least so many octets; one extension has it.
         reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
         without_calls: used instead at ends that take no calls: same name and codes, other properties; None: this one.
     """

@@ -43,10 +43,9 @@ _tuple = tuple.__new__
 
 
 class Requester:
-    """The calls of this side in one direction: sends them, exposes their memory and reports their replies as events.
+    """The calls of this side in one direction: sends them, exposes their memory, reports replies in the session's events.
 
-    `carrier` decides which calls an extension carries; None: no extension does. The events are in the session's
-    `events`.
+    `carrier` decides which calls an extension carries; None: no extension does.
     """
 
     __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier", "untimed")
