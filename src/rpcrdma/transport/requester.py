@@ -43,7 +43,7 @@ _tuple = tuple.__new__
 
 
 class Requester:
-    """The calls of this side in one direction: sends them, exposes their memory, reports replies in the session's events.
+    """The calls of this side in one direction: sends them, exposes their memory, adds replies to the session's events.
 
     `carrier` decides which calls an extension carries; None: no extension does.
     """
