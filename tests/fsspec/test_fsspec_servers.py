@@ -108,6 +108,15 @@ def test_files_are_copied_and_moved_from_server_to_server(two: Two) -> None:
     two.fs.mv(f"{two.first}/tree/a", f"{two.second}/copy/")
     assert not (two.here / "tree" / "a").exists()
     assert (two.there / "copy" / "a").read_bytes() == b"first"
+    # What a copy cannot have is not removed.
+    link = two.here / "tree" / "link"
+    link.symlink_to("sub")
+    for path, recursive in (("tree/link", False), ("tree", True), ("tree/l*", False)):
+        with pytest.raises(IsADirectoryError, match="tree/link"):
+            two.fs.mv(f"{two.first}/{path}", f"{two.second}/moved", recursive=recursive)
+    assert link.is_symlink()
+    assert not (two.there / "moved").exists()
+    link.unlink()
     two.fs.mv(f"{two.first}/tree", f"{two.second}/moved", recursive=True)
     assert not (two.here / "tree").exists()
     assert (two.there / "moved" / "sub" / "b").read_bytes() == LARGE

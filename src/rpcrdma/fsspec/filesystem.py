@@ -6,7 +6,6 @@ import asyncio
 import errno
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -417,7 +416,8 @@ class RdmaFileSystem(ServerFileSystem):
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
         """Renames an object; between exports, for a pattern or with `maxdepth`, copies its data alone and removes it.
 
-        Raises OSError if the server refuses, or contents of a directory were not copied: that directory stays.
+        Raises OSError if the server refuses, or contents of a directory were not copied: that directory stays. A copy
+        that would include a symbolic link to a directory raises IsADirectoryError, and nothing is copied or removed.
 
         Args:
             path1: the present path, or a pattern.
@@ -439,19 +439,13 @@ class RdmaFileSystem(ServerFileSystem):
                     raise
             else:
                 return
+        for each in await self._expand_path(path1, recursive=recursive, maxdepth=maxdepth):
+            if (await self._info(each))["islink"] and await self._isdir(each):
+                # The copy leaves it out, or has an empty directory in place of it.
+                url = self.unstrip_protocol(each)
+                raise IsADirectoryError(errno.EISDIR, "a symbolic link to a directory is moved by renaming only", url)
         await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
         await self._rm(path1, recursive=recursive, maxdepth=maxdepth if recursive else None)  # no more than was copied
-
-    async def _is_name(self, path: str) -> bool:
-        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""
-        if not has_magic(path):
-            return True
-        try:
-            async with self._at(path) as (fs, at):
-                await fs.lstat(at)
-        except FileNotFoundError:
-            return False
-        return True
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         async with self._at(path1) as (source, below):

@@ -8,6 +8,7 @@ import datetime as dt
 import io
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from glob import has_magic
 from typing import Any, TypeAlias, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
@@ -407,6 +408,17 @@ class ServerFileSystem(AsyncFileSystem):
 
     async def _isfile(self, path: str) -> bool:
         return await self._asked(path, MountedFilesystem.is_file, above=False)
+
+    async def _is_name(self, path: str) -> bool:
+        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""
+        if not has_magic(path):
+            return True
+        try:
+            async with self._at(path) as (fs, at):
+                await fs.lstat(at)
+        except FileNotFoundError:
+            return False
+        return True
 
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
