@@ -423,10 +423,13 @@ def test_files_are_updated_in_place(fs: Any, top: Path) -> None:
         fs.open(path, "x+b")
     with fs.transaction, pytest.raises(io.UnsupportedOperation, match=r"of mode wb, not w\+b"):
         fs.open(path, "w+b")
-    left = fs.open(at(top, "left"), "a+b")
-    left.write(b"left open")
+    modes = ("a+b", "ab", "wb", "xb")
+    left = [fs.open(at(top, mode), mode) for mode in modes]
+    for file in left:
+        file.write(b"left open")
     fs.close()
-    assert (top / "left").read_bytes() == b"left open"
+    assert {(top / mode).read_bytes() for mode in modes} == {b"left open"}
+    assert all(file.closed for file in left)
 
 
 def test_moving_renames_files_whose_names_look_like_patterns_too_and_none_onto_itself(fs: Any, top: Path) -> None:

@@ -24,7 +24,7 @@ from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
 from rpcrdma.sync.file_object import Writers
 
-__all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of"]
+__all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of", "open_writers"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _CLOSE_S = 10.0
@@ -72,7 +72,7 @@ class Mounts:
         self.listings: dict[str, asyncio.Task[None]] = {}
         """By directory: the task that reads a page of its listing; questions about other files there wait for it."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
-        """Files open for writing, which are closed when the process ends."""
+        """Files open only for writing, which `ServerFileSystem.close` and the end of the process close."""
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
 
@@ -247,6 +247,12 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
             del _MOUNTS[other]
         found = _MOUNTS[key] = Mounts(server)
     return found
+
+
+def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closable]:
+    """Returns the files open only for writing (`Mounts.writers`) of `server` that this process uses in `loop`."""
+    found = _MOUNTS.get((os.getpid(), loop, server.key))
+    return [] if found is None else list(found.writers)
 
 
 async def close_mounts(server: Server) -> None:
