@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from asyncio import run
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import TransportClosed
-from rpcrdma.nfs.client.trees import tree_copy
+from rpcrdma.nfs.client.trees import tree_copy, tree_remove
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 from support.waiting import closing, once
@@ -252,6 +253,29 @@ def test_what_cannot_be_removed_is_reported(tree: Any, mounted: Any) -> None:
         report.check()
     left = server_shape(tree.root)
     assert len([path for path, what in left.items() if what is not None]) == 1
+
+
+def test_what_stays_does_not_keep_the_entries_after_it(
+    server: Any, mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_remove, "_ROUND_ENTRIES", 20)
+    for number in range(200):
+        server.put(f"/t/{number}")
+    for path in ("log", "a/log", "b/log", "b/none"):
+        server.put(f"/t/directory/{path}")
+    server.put("/t/new.log")
+    server.answers["REMOVE"] = [nfsstat3.NFS3ERR_ACCES] * 30
+    report = run(mounted().rmtree("/t", exclude=["*.log", "log"]))
+    assert (report.failures_total, report.files, report.excluded) == (30, 171, 4)
+    assert len(server.at("/t").children) == 30 + 2
+    # So many may stay that their names are not remembered.
+    for number in range(200):
+        server.put(f"/t/{number}.new")
+    monkeypatch.setattr(tree_remove, "NFS_LISTED_NAMES_KNOWN_MAX", 10)
+    server.answers["REMOVE"] = [nfsstat3.NFS3ERR_ACCES] * 30
+    report = run(mounted().rmtree("/t"))
+    assert report.failures_total > 30
+    assert [error.filename for error in report.failures if error.errno == errno.ENOBUFS] == ["/t"]  # type: ignore[attr-defined]
 
 
 def test_what_others_remove_meanwhile_is_no_failure(tree: Any, mounted: Any) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rpcrdma.limits import NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
+from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX, NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent
 from rpcrdma.nfs.client.trees.tree_work import ENTRY_ERRORS, Kept
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
-from rpcrdma.nfs.errors import NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsNotFound, ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = ["RemoveReport", "remove_tree"]
@@ -68,14 +69,21 @@ class _Level:
     more: bool = True
     stuck: bool = False
     rounds: int = 0
+    excluded: int = 0
+    failed: set[str] = field(default_factory=set)
+
+    def keep(self, name: str) -> None:
+        """Notes that the entry `name` stays after a failure, so that a further listing passes over it."""
+        self.stuck = True
+        if len(self.failed) < NFS_LISTED_NAMES_KNOWN_MAX:
+            self.failed.add(name)
 
 
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
-    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed. But a
-    directory in which an entry stays is not listed again: entries after the 10,000 or so of a listing stay, too,
-    and are no failures.
+    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed. A
+    directory whose entries stay, too, because more than NFS_LISTED_NAMES_KNOWN_MAX failed, is one failure more.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.
@@ -98,19 +106,27 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
                 check_descent(directory)
             except OSError as error:
                 report.failed(error)
-                level.stuck = True
+                level.keep(entry.name)
             else:
                 stack.append(_Level(level.node, entry.name, directory))
-        elif level.more and not level.stuck and level.rounds < _ROUNDS_MAX:
+        elif level.more and level.rounds < _ROUNDS_MAX and _knows_failed(stack):
             level.rounds += 1
             top = stack[0].node.path
             await _empty(volume, level, report, max(1, NFS_TREE_PENDING_MAX - pending), exclusion, top)
             pending += len(level.pending)
         else:
             stack.pop()
+            if level.more and level.stuck:
+                text = "too many entries of this directory stay: the others were not tried"
+                report.failed(ServerPathError(errno.ENOBUFS, text, level.node.path))
             if not await _remove_directory(volume, level, report) and stack:
-                stack[-1].stuck = True
+                stack[-1].keep(level.name)
     return report
+
+
+def _knows_failed(stack: list[_Level]) -> bool:
+    """Returns whether all entries that failed are known by name, so that a further listing can pass over them."""
+    return not stack[-1].stuck or sum(len(level.failed) for level in stack) < NFS_LISTED_NAMES_KNOWN_MAX
 
 
 async def _empty(
@@ -120,25 +136,32 @@ async def _empty(
 
     Up to `room` directories, at least 1, are put in `level.pending`, to be emptied next. The listing stops after the
     READDIRPLUS reply that has more directories, or the 10,000th entry, and `level.more` is set: a further call lists
-    what is left. Sets `level.stuck` if entries stay after a failure, or by `exclusion`, which matches paths relative to
-    the path `top`. Puts failures in `report`; raises only the errors of `Caller.call` that end the removal
-    (`remove_tree`).
+    what is left, and passes over `level.failed`. Sets `level.stuck` if entries stay after a failure, or by `exclusion`,
+    which matches paths relative to the path `top`. Puts failures in `report`; raises only the errors of `Caller.call`
+    that end the removal (`remove_tree`).
     """
     files: list[DirEntry] = []
     level.more = False
+    report.excluded -= level.excluded
+    level.excluded = 0
 
     def refused(error: OSError) -> None:
-        report.failed(error)
-        level.stuck = True
+        # Of an invalid name the message alone is known.
+        if level.rounds == 1 or str(error.strerror) not in level.failed:
+            report.failed(error)
+        level.keep(str(error.strerror))
 
     try:
         async for page in entry_pages(volume, level.node, names_max=NFS_LISTED_NAMES_MAX, refused=refused):
             for entry in page:
                 if exclusion.covers(entry.name, lambda entry=entry: entry.path.removeprefix(top).lstrip("/")):  # type: ignore[misc]
-                    report.excluded += 1
+                    level.excluded += 1
                     level.stuck = True
+                elif entry.name in level.failed:
+                    continue
                 elif entry.refusal is not None:
-                    refused(entry.refusal)
+                    report.failed(entry.refusal)
+                    level.keep(entry.name)
                 elif not entry.is_dir():
                     files.append(entry)
                 elif len(level.pending) < room:
@@ -151,6 +174,7 @@ async def _empty(
     except ENTRY_ERRORS as error:
         report.failed(error)
         level.stuck = True
+    report.excluded += level.excluded
     left = iter(files)
 
     async def worker() -> None:
@@ -162,7 +186,7 @@ async def _empty(
                 pass  # another client has removed it
             except ENTRY_ERRORS as error:
                 report.failed(error)
-                level.stuck = True
+                level.keep(entry.name)
 
     if files:
         await run_workers(min(volume.options.files_at_once, len(files)), worker)
