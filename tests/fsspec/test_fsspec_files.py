@@ -407,7 +407,12 @@ def test_files_are_updated_in_place(fs: Any, top: Path) -> None:
         text.write("one\ntwo\n")
         text.seek(0)
         assert text.readlines() == ["one\n", "two\n"]
-    with fs.open(at(top, "text"), "wb") as file, pytest.raises(io.UnsupportedOperation, match=r"open it with w\+b"):
+    # The letters of a mode have any order.
+    with fs.open(at(top, "text"), "ba") as file:
+        file.write(b"three")
+    with fs.open(at(top, "text"), "br") as file:
+        assert file.read() == b"one\ntwo\nthree"
+    with fs.open(at(top, "text"), "bw") as file, pytest.raises(io.UnsupportedOperation, match=r"open it with w\+b"):
         file.seek(0)
     # Errors are those of other files.
     with fs.open(path, "r+b") as file:

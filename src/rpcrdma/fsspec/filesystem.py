@@ -258,6 +258,7 @@ class RdmaFileSystem(ServerFileSystem):
     ) -> BufferedNfsFile | HeldFile | UpdatedFile:
         if "+" in mode:
             return UpdatedFile(self, path, mode, self._mounts_here(path).updated, autocommit=autocommit)
+        mode = "".join(sorted(mode, key="rwxab".find))  # fsspec's file knows one order of the letters
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
             if opened is None:
