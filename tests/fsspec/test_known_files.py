@@ -221,6 +221,16 @@ def test_own_changes_are_seen_at_once(make: Callable[..., Any], top: Path, chang
 
 
 @pytest.mark.thorough
+def test_directories_that_are_made_are_seen_in_those_above(make: Callable[..., Any], top: Path) -> None:
+    fs = make()
+    for number, change in enumerate((fs.mkdir, fs.makedirs, lambda path: fs.makedirs(path, exist_ok=True), fs.touch)):
+        fs.info(at(top))
+        change(at(top, f"{number}/in"))
+        info, found = fs.info(at(top)), top.stat()
+        assert (info["nlink"], info["mtime"]) == (found.st_nlink, found.st_mtime)
+
+
+@pytest.mark.thorough
 def test_a_file_that_is_being_written_is_asked_for_each_time(make: Callable[..., Any], top: Path) -> None:
     fs, path = make(), at(top, "small")
     with fs.open(path, "wb") as file:

@@ -349,8 +349,9 @@ class RdmaFileSystem(ServerFileSystem):
     # Directories and names
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_kwargs: Any) -> None:
-        async with self._at(path) as (fs, at):
-            await fs.mkdir(at, parents=create_parents)
+        with self._changing(path, above=True):
+            async with self._at(path) as (fs, at):
+                await fs.mkdir(at, parents=create_parents)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         if exist_ok:
@@ -360,7 +361,8 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _make_directories(self, path: str) -> None:
         server, prefix, at, _ = self.place(path)
-        await self._mounts(server).make_directories(at, prefix=prefix)
+        with self._changing(path, above=True):
+            await self._mounts(server).make_directories(at, prefix=prefix)
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory; raises OSError if it is not empty, or the server refuses for another reason."""

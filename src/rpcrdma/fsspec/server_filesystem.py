@@ -9,6 +9,7 @@ import io
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from glob import has_magic
+from pathlib import PurePosixPath
 from typing import Any, TypeAlias, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
@@ -283,16 +284,19 @@ class ServerFileSystem(AsyncFileSystem):
         return info, entry
 
     @contextlib.contextmanager
-    def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
+    def _changing(self, *paths: str, trees: bool = False, above: bool = False) -> Iterator[None]:
         """Context manager for changes: on exit drops the cached states of `paths` and of their directories.
 
-        With `trees` it also drops those of all paths below. It does so, too, if the block raises.
+        With `trees` it also drops those of all paths below, with `above` those of all directories above. It does so,
+        too, if the block raises.
         """
         try:
             yield
         finally:
             for place in map(self.place, paths):
                 (place.known.forget_tree if trees else place.known.forget)(place.path)
+                for directory in PurePosixPath(place.path).parents if above else ():
+                    place.known.forget(str(directory))
 
     def note_written(self, path: str) -> None:
         """Invalidates the cached attributes of the file at `path`, which has been written."""
