@@ -129,7 +129,7 @@ def test_a_partial_file_that_another_copy_is_at_is_left_to_it(
     assert partial.read_bytes() == b"x" * (40 * BLOCK)
 
 
-@each_case("there", ["link", "directory", "a file that cannot be opened"])
+@each_case("there", ["link", "directory", "a file that cannot be opened", "a file whose mode cannot be set"])
 def test_what_else_has_the_name_of_a_partial_file_does_not_stop_a_download(
     new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
 ) -> None:
@@ -141,6 +141,16 @@ def test_what_else_has_the_name_of_a_partial_file_does_not_stop_a_download(
         partial.symlink_to("victim")
     elif there == "directory":
         partial.mkdir()
+    elif there == "a file whose mode cannot be set":
+        partial.write_bytes(b"theirs")
+        number, fchmod = partial.stat().st_ino, os.fchmod
+
+        def not_permitted(descriptor: int, mode: int) -> None:
+            if os.fstat(descriptor).st_ino == number:
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+            fchmod(descriptor, mode)
+
+        monkeypatch.setattr(os, "fchmod", not_permitted)
     else:
         partial.write_bytes(b"theirs")
         inner = os.open
@@ -155,6 +165,9 @@ def test_what_else_has_the_name_of_a_partial_file_does_not_stop_a_download(
     assert download(mounted, tmp_path) == len(CONTENT)
     assert names_in(tmp_path) == sorted([partial.name, "file"])
     assert (tmp_path / "file").read_bytes() == CONTENT
+    if partial.is_file():
+        with partial.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_an_upload_leaves_a_partial_file_that_it_may_not_write(server: Any, mounted: Any, tmp_path: Path) -> None:

@@ -276,14 +276,15 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
     made = Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
     if partial is not None:
         # In a shared directory, another user may have put anything under a name that can be foreseen.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
+            stack.callback(os.close, descriptor)
             if _is_ours(descriptor):
                 # It may have been begun when `name` had another mode, or was missing.
                 os.fchmod(descriptor, stat.S_IMODE(os.fstat(made.descriptor).st_mode))
                 abandon_file(made)
+                stack.pop_all()
                 return Temporary(descriptor, partial, name, directory, final, stays=True)
-            os.close(descriptor)
     return made
 
 
