@@ -179,6 +179,14 @@ def test_what_is_large_goes_straight_to_where_it_stays(fs: Any, top: Path, monke
         assert into == [ctypes.addressof(ctypes.c_char.from_buffer(buffer))]
         assert file.read() == LARGE[3 + len(buffer) :]
         assert file.read() == b""
+    # However large the buffer: the end is that at the opening, and a cache of the caller's choice is used.
+    for options in ({}, {"cache_type": "all"}):
+        with fs.open(at(top, "large"), **options) as file:
+            size = (top / "large").stat().st_size
+            (top / "large").write_bytes(LARGE + bytes(size - len(LARGE) + 4))
+            assert file.readinto(bytearray(2 * size)) == size
+            assert file.readinto(bytearray(size)) == 0
+    assert len(into) == 2
 
 
 def test_small_reads_in_a_row_are_read_ahead(fs: Any, top: Path) -> None:

@@ -68,7 +68,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         autocommit: False, as in a transaction, gives a new file a temporary name until `commit`.
         cache_type: the name of a cache of fsspec in place of the read-ahead.
         cache_options: the options of that cache.
-        size: ignored. Reads, except a large `readinto`, end at the size that the server has at the opening.
+        size: ignored. Reads end at the size that the server has at the opening.
         opened: the file of the NFS client if it is open already; None: it is opened.
         tail: the last octets of the file, if they were read before; reads then take them from memory.
         kwargs: options of `fsspec.spec.AbstractBufferedFile`.
@@ -159,15 +159,18 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
         Octets that no earlier read left in memory are read without a copy if they are at least 1 MiB or a block,
-        whichever is smaller. Errors are those of `read`: ValueError if the file is closed or open for writing, OSError
-        if the server refuses.
+        whichever is smaller, and the file has no cache of fsspec. Errors are those of `read`: ValueError if the file is
+        closed or open for writing, OSError if the server refuses.
 
         Args:
             b: writable memory.
         """
         buffer = as_view(b, "b", writable=True)
+        if self.mode == "rb":
+            buffer = buffer[: max(0, self.size - self.loc)]
         held = self._held_at(self.loc, self.loc + len(buffer))
-        if self.mode != "rb" or self.closed or len(buffer) - len(held) < self._direct_octets:
+        direct = self._reads_ahead and len(buffer) - len(held) >= self._direct_octets
+        if self.mode != "rb" or self.closed or not direct:
             count: int = super().readinto(buffer)
             return count
         buffer[: len(held)] = held
