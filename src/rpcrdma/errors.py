@@ -1,4 +1,4 @@
-"""All exceptions that the library raises, by the party at fault."""
+"""The exceptions of the library by the party at fault, except those that are an OSError, such as `NfsError`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class RpcRdmaError(Exception):
-    """Base of all errors that this library raises on purpose.
+    """Base of the errors of this library, except those that derive from Python's own instead: `NfsError` is an OSError.
 
     Errors of all classes can be copied and pickled, with any arguments: worker processes exchange them.
 
@@ -129,7 +129,7 @@ class ConnectFailed(RpcRdmaError):
 
     Args:
         message: the address, the cause and the remedy.
-        refused: whether the host answered that nothing listens at the port.
+        refused: whether the host answered that nothing listens at the port, or a local socket has no listener.
     """
 
     __str__ = Exception.__str__
@@ -144,7 +144,7 @@ class HostAuthenticationFailed(ConnectFailed):
 
     Args:
         message: the cause and the remedy.
-        cause: the cause in one word ("expired"); "" if unknown.
+        cause: the cause in a few words ("expired", "wrong name"); "" if unknown.
         alert: the TLS alert by which this side refuses, still to be sent to the peer; empty if there is none.
     """
 
@@ -159,7 +159,7 @@ class UserAuthenticationFailed(ConnectFailed):
 
     Args:
         message: the cause and the remedy.
-        cause: "configuration" if this machine lacks the package for RPCSEC_GSS, else "".
+        cause: "configuration" if the package for RPCSEC_GSS is missing or does not work on this machine, else "".
     """
 
     def __init__(self, message: str = "", *, cause: str = "") -> None:

@@ -75,7 +75,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def lost(self) -> bool:
-        """Whether the transport connection has ended and is not restored yet."""
+        """Whether the transport connection has ended and is not restored yet; also true after `close`."""
         return self._asynchronous.lost
 
     @property

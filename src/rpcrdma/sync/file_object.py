@@ -94,7 +94,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def size(self) -> int:
-        """The file's size in octets as of the last reply and of later writes; `stat` asks the server."""
+        """The file's size in octets at its opening or at the last `stat`, with the later writes by this object."""
         return self._asynchronous.size
 
     def readable(self) -> bool:
@@ -328,9 +328,9 @@ def binary_mode(mode: str) -> str:
 class Writers:
     """The files of a file system that are open for writing, to be closed when they are dropped, or all together.
 
-    Before it closes its connection, the file system calls `close_texts`, then `close`; `end` does both at the end of
-    the process. The coroutines run in the loop of the files. The other methods may be called from any thread, except
-    that `close_texts` and `end`, which block, must not run in the thread of that loop.
+    To close, the file system calls `close_texts`, then `close`, before it ends a connection of its own; `end` does both
+    at the end of the process. The coroutines run in the loop of the files. The other methods may be called from any
+    thread, except that `close_texts` and `end`, which block, must not run in the thread of that loop.
     """
 
     def __init__(self) -> None:
@@ -378,7 +378,8 @@ class Writers:
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
         """Closes a file that the program dropped without closing; logs a failure instead of raising it.
 
-        Must run as a task of its own in the loop of the file; `close` waits for the task.
+        Must run as a task of its own in the loop of the file; `close` waits for the task. At the end of the process,
+        where no thread can start, a text file stays open without a log entry, for `close_texts`.
         """
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"

@@ -113,7 +113,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yields (path of a directory, names of its subdirectories, other names) for each directory, like `os.walk`.
+        """Yields (absolute path, names of subdirectories, other names) for each directory of a tree, like `os.walk`.
 
         With `topdown` a directory precedes its subdirectories; the caller may remove names from the list of
         subdirectories, which are then not walked. `onerror` gets each OSError, as of a directory that cannot be listed;
@@ -184,7 +184,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
             mode: with "b" a mode of `rpcrdma.NfsFilesystem.open`; without it "r", "w", "x" or "a", also with "+" or
                 "t".
             permissions: the mode of a new file.
-            ask: False opens the `DirEntry` of a regular file with "rb" without a call to the server about the file.
+            ask: False opens the `DirEntry` of a regular file with "rb" or "r" without asking the server about the file.
             encoding: the encoding of a text file; None: UTF-8 in every locale.
             errors: the treatment of encoding errors in a text file, as for the built-in `open`.
             newline: the treatment of line ends in a text file, as for the built-in `open`.
@@ -217,8 +217,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def close(self) -> None:
         """Closes the file system's files that are open for writing, and cancels calls of its other files.
 
-        The connection stays open. No effect in a child process that inherited the file system. Raises, after all of
-        that, OSError or RpcRdmaError if data cannot be written.
+        The connection stays open, and the file system can be used further. No effect in a child process that inherited
+        the file system. Raises, after all of that, OSError or RpcRdmaError if data cannot be written.
         """
         if not self._loop.forked:
             try:

@@ -127,8 +127,9 @@ class CallingEndpoint(Endpoint):
         `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
 
         Raises:
-            LocalProtocolError: this end makes no calls, the XID is in use, a server has not called `allow_reverse`, or,
-                unless the call waits for a credit (then `CallFailed` reports it), the call cannot be sent.
+            LocalProtocolError: this end makes no calls, the XID is in use, a server may not call (see `allow_reverse`),
+                or, unless the call waits for a credit (then `CallFailed` reports it), the call cannot be sent.
+            OutOfMemory: no memory for the results; `CallFailed` reports it if the call waits for a credit.
             TransportClosed: the connection has ended.
         """
         if self.requester is None:
@@ -140,7 +141,8 @@ class CallingEndpoint(Endpoint):
     def abandon(self, call: Call) -> None:
         """Ends a call without a reply: when this returns, the peer cannot access the call's memory.
 
-        No event of the call follows. No effect if this end makes no calls.
+        No event of the call follows. The connection ends if a Send may still read the call's arguments, or the memory
+        cannot be fenced. No effect after the call has ended, or if this end makes no calls.
         """
         if self.requester is not None:
             self.requester.abandon(call)
@@ -161,7 +163,7 @@ class CallingEndpoint(Endpoint):
         """Answers a call with the message `payload`; with an error if that fits neither a Send nor the call's chunks.
 
         Returns True if the payload's buffers are in use until the event `ReplySent`, False if they are free at once.
-        Nothing is sent after the connection's end.
+        Nothing is sent after the connection's end. Errors besides the one below also end the connection.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -179,7 +181,7 @@ class CallingEndpoint(Endpoint):
         self.responder.fail_call(incoming, Cause.INELIGIBLE)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered and releases its memory.
+        """Leaves a call unanswered and releases its memory; in version 1 its requester loses a credit.
 
         Raises:
             LocalProtocolError: the call has been answered.

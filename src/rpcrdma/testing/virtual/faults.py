@@ -32,7 +32,7 @@ class Message(NamedTuple):
         sender: the name of the node that sends it.
         receiver: the name of the node that receives it.
         kind: its kind.
-        data: its octets.
+        data: its octets; empty for a READ_REQUEST.
     """
 
     connection: int

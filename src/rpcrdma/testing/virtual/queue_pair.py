@@ -51,8 +51,8 @@ class _Ending(NamedTuple):
 class SimulatedQueuePair(PostingQueuePair):
     """One end of a simulated connection between two hosts; `Fabric.pair` makes it, `join` gives it the other end.
 
-    `on_news` is called when completions or events were added. Each completion of work that has succeeded has a call of
-    its own, so that all work that the owner posts then has this one cause.
+    `on_news` is called when completions or events were added, but not by the owner's `abort`, refusal or late posts.
+    Each completion of successful work has a call of its own, so that all work posted then has this one cause.
 
     Args:
         host: the host of this end.

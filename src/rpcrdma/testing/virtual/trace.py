@@ -30,16 +30,18 @@ class EventKind(enum.Enum):
     INVALIDATE_REMOTE = "invalidate-remote"
     """The node's RNIC ends a handle that an arriving Send names."""
     POST = "post"
-    """Work is posted; `text` begins with the verb: send, rdma-write or rdma-read."""
+    """Work is posted; `text` begins with the verb: send, rdma-write or rdma-read, or is "disconnect"."""
     LEAVE = "leave"
     """The last octet of a message leaves the node; `octets` are those on the wire. `text` begins with the name of
     the message (`MessageKind`). If another message has delayed it, "behind" and the number of that event follow."""
     ARRIVE = "arrive"
-    """The last octet of a message is in place at the node; `text` is the name of the message."""
+    """The last octet of a message is in place at the node; `text` is the name of the message. "in part" follows if the
+    message was cut off."""
     ACKNOWLEDGE = "acknowledge"
     """The acknowledgement of a message reaches the sender; `octets` are those on the wire."""
     INTERRUPT = "interrupt"
-    """The host is interrupted for the news in `text`; it takes completions along that arrive before its end."""
+    """The host is interrupted for the news in `text`; with `FabricModel.coalescing` it takes along news that arrive
+    before its end."""
     COMPLETE = "complete"
     """The transport takes a completion or an event of a connection. The cause is the interrupt for this news. For
     news that another interrupt took along, the cause is its arrival, and `cost_s` the time of waiting."""

@@ -28,9 +28,10 @@ def before_handler(name: str) -> None:
 
 
 class SimulatedWorkerPool(WorkerPool[T, R]):
-    """The workers of a simulated server: each runs a handler in the event loop, after the virtual time of the handler.
+    """The workers of a simulated server: each runs a handler in the event loop, after its and the handover's time.
 
-    If the host has crashed meanwhile, or the pool is shut down, the handler does not run.
+    The time is virtual (`FabricModel.server_s` and `workers_s`); outside of simulated hosts there is none. If the
+    host has crashed meanwhile, or the pool is shut down, the handler does not run.
     """
 
     _worker: Worker | None = None
