@@ -193,7 +193,7 @@ class CallContext(Protocol):
 
     @property
     def principal(self) -> str | None:
-        """The principal that RPCSEC_GSS has proved, such as "alice@EXAMPLE.ORG"; None without proof."""
+        """The principal that RPCSEC_GSS has proved, such as `alice@EXAMPLE.ORG`; None without proof."""
 
     @property
     def peer(self) -> str:

@@ -278,7 +278,7 @@ def nfs_open(
 ) -> MountedFilesystem:
     """Mounts a directory or file of an NFS server over a new connection; blocks until that is done.
 
-    `url` is `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://. `mount_port` is the TCP port of MOUNT (None: several are
+    `url` is `rdma://HOST[:PORT]/EXPORT[/PATH]` or `tcp://`. `mount_port` is the TCP port of MOUNT (None: several are
     tried), `options` are settings of the connection, and `files` bounds of calls and listings (None: the defaults).
     Raises ConnectFailed, RpcRdmaError, NfsError: see `rpcrdma.nfs_open`.
 

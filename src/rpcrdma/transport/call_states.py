@@ -14,16 +14,20 @@ class CallState(enum.IntEnum):
     QUEUED = 0
     """The call waits for a credit, or for the connection."""
     SENT = 1
+    """The call has gone out, and its reply is awaited."""
     ABANDONED = 2
     """Sent and given up: its memory is fenced, its credit is held until the reply arrives."""
     DONE = 3
+    """The call has ended, and nothing of it is awaited."""
 
 
 class CallInput(enum.IntEnum):
     """An event that changes the `CallState` of a call: it is sent, given up, refused or ended."""
 
     SEND = 0
+    """The call goes out."""
     ABANDON = 1
+    """The caller gives up."""
     REFUSE = 2
     """The peer refused the call, or its reply found no room; the call is to be sent again in another form."""
     END = 3

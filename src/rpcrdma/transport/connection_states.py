@@ -17,6 +17,7 @@ class State(enum.IntEnum):
     """
 
     CONNECTING = 0
+    """The provider connects."""
     SETTLING = 1
     """The provider has connected; the client waits before its first message."""
     AWAITING = 2
@@ -26,9 +27,11 @@ class State(enum.IntEnum):
     AUTHENTICATING = 4
     """The hosts authenticate each other."""
     OPEN = 5
+    """The agreement is complete: every kind of message may leave."""
     BROKEN = 6
     """One side violated the protocol, or host authentication failed: further messages are ignored."""
     CLOSED = 7
+    """The provider's connection has ended."""
 
 
 class Input(enum.IntEnum):

@@ -149,14 +149,14 @@ class ConnectOptions:
     verbs: VerbsConfig = field(default_factory=VerbsConfig)
     """Settings of connections over RDMA devices."""
     xprtsec: XprtSec = "none"
-    """The least protection of tcp:// by TLS (RFC 9289): "tls" if the server proves its host, "mtls" if this host
-    proves its own as well. A connection without it fails; so does rdma://, which has no TLS. See docs/tls.md."""
+    """The least protection of `tcp://` by TLS (RFC 9289): "tls" if the server proves its host, "mtls" if this host
+    proves its own as well. A connection without it fails; so does `rdma://`, which has no TLS. See docs/tls.md."""
     mount_in_clear: bool = False
     """With TLS: whether MOUNT and the port mapper are asked without TLS, as Linux servers need. NFS stays in TLS. An
     attacker who can change octets on the network can then have another export of the server mounted."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """The certificates for TLS, and for host authentication over rdma:// in version 2. If that is required, tcp://
-    without TLS is refused; with `HostAuthentication(policy="required")` also tcp:// with "tls" alone."""
+    """The certificates for TLS, and for host authentication over `rdma://` in version 2. If that is required, `tcp://`
+    without TLS is refused; with `HostAuthentication(policy="required")` also `tcp://` with "tls" alone."""
     capture: PacketCapture | None = None
     """The capture that records the connection's packets; software RNIC only."""
     count_calls: bool = False

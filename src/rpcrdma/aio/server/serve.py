@@ -476,7 +476,7 @@ def serve(
     `async with serve([Counter()], ["rdma://0.0.0.0"]) as server:` or `server = await serve(...)`.
 
     Args:
-        services: the programs with their handlers; those with `OVER_RDMA = False` are offered at tcp:// URLs only.
+        services: the programs with their handlers; those with `OVER_RDMA = False` are offered at `tcp://` URLs only.
         listen: the URLs, as for `Server.listen`.
         options: the settings; None for the defaults.
 

@@ -160,7 +160,7 @@ def nfs_open(
     on the connection to NFS; if the server refuses that, at TCP port 20048 and at the port that the port mapper names.
 
     Args:
-        url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://; `?mountport=PORT` at the end names the TCP port of MOUNT.
+        url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or `tcp://`; `?mountport=PORT` at the end names the TCP port of MOUNT.
         mount_port: the TCP port of MOUNT for a URL that names none; None: the places above, one after the other.
         options: the settings of the connection; None for the defaults.
         files: bounds of calls in flight, copies and listings; None for the defaults.

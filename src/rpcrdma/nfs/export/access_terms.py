@@ -233,6 +233,8 @@ class ExportTerms(AccessTerms):
 class Export(ExportTerms):
     """An exported directory, local or of a remote file system by the package fsspec, and the terms of its use.
 
+    A directory, and an object store::
+
         Export(name="/home", directory=Path("/srv/home"))
         Export(name="/data", url="s3://bucket/prefix", read_only=True)
 
