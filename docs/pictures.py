@@ -75,9 +75,9 @@ LAYERS: tuple[Mapping[str, str], ...] = (
     {"wire": "cursors over octets, gather lists, CRC-32C"},
     {
         "errors": "every exception",
-        "deferred": "names imported at their first use",
-        "limits": "every bound on a peer's claims",
-        "file_limits": "every bound on a file's claims",
+        "deferred": "names at first use",
+        "limits": "bounds on a peer's claims",
+        "file_limits": "bounds on a file's claims",
     },
 )
 """The layers from the top down, with a few words on each; layers of one row do not know each other."""
