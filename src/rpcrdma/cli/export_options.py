@@ -268,10 +268,10 @@ def parse_export(text: str) -> ExportArgument:
     """Parses NAME=DIR or NAME=URL, with options each after a colon, into an export of the command line.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
-    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
+    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name. May block.
 
     Raises:
-        ArgumentTypeError: `text` is no export, or has :WORD that is no option after a directory on disk (may block).
+        ArgumentTypeError: `text` is no export, or ends in DIR:WORD: WORD is no option, DIR exists, DIR:WORD does not.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:

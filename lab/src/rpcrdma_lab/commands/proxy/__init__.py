@@ -39,8 +39,9 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma proxy` with parsed arguments until a signal cancels it; then returns the exit status DONE.
 
-    Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed. The
-    cancellation raises nothing.
+    Prints an error and returns USAGE if a URL is not rdma://, or FAILED if the proxy cannot listen at its address, a
+    file of --rules or --program cannot be read, or one of --program is wrong or defines no program. The cancellation
+    raises nothing.
 
     Raises:
         ScenarioError, AddedExtensionFailed: the rules or the extension are malformed.

@@ -141,7 +141,7 @@ class NfsFile:
         return True
 
     def tell(self) -> int:
-        """Returns the position of the next `read` or `write`, in octets from the beginning of the file."""
+        """Returns the offset in octets of the next `read`, and of the next `write` unless the file is for appending."""
         return self._position.at
 
     async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:

@@ -57,10 +57,11 @@ class ExportFound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """An export in the listing of the directory above it.
+    """An export in the listing of the directory above it, or the root as an export.
 
-    `path` is empty for the root itself. `error` is the rdattr_error that READDIR reports for the export, an nfsstat4,
-    else 0. `ask` are the operations of a COMPOUND whose last one returns the security flavors.
+    `path` begins with "/". `error` is the rdattr_error that READDIR reports for the export, an nfsstat4, else 0. `ask`
+    are the operations of a COMPOUND whose last one returns the security flavors. For the root, `_seen` returns an
+    element with empty `path` and `ask`, which `find_exports` replaces by one with the path "/" and these operations.
     """
 
     path: bytes
