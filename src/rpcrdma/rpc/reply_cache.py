@@ -288,7 +288,8 @@ class ReplyCache:
         """Holds the reply to an answered call that offered too little memory, until `sent` or the call is forgotten.
 
         Has no effect if the cache no longer knows the call. A reply over `refused_octets_max` is not held. While all
-        held replies together exceed this bound, the client that holds most loses its oldest one.
+        held replies together exceed this bound, the client that holds most loses its oldest one; `RefusedReplies` says
+        how that client is found.
         """
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)

@@ -80,12 +80,17 @@ class PlanLimits(NamedTuple):
     """The limits by which a requester plans its calls, in octets.
 
     `send_octets` and `receive_octets` are the largest messages, `segment_octets_max` is the largest segment of a chunk;
-    `read_chunks_max` is as in `TransportConfig`. Calls of up to `call_octets_max` and replies of up to
-    `reply_octets_max` (not that of `TransportConfig`), headers included, travel without chunks although RDMA could move
-    their items; in a version that cannot continue a message in further Sends, these are `send_octets` and
-    `receive_octets`. `segments_max` is the most segments that the peer takes in one header. Items of
-    `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
+    `read_chunks_max` is as in `TransportConfig`, and `write_chunks_max` is the most Write chunks of a call. `geometry`
+    has the header sizes of the protocol version, from which the lengths of headers are computed. Calls of up to
+    `call_octets_max` and replies of up to `reply_octets_max` (not that of `TransportConfig`), headers included, travel
+    without chunks although RDMA could move their items; in a version that cannot continue a message in further Sends,
+    these are `send_octets` and `receive_octets`. `segments_max` is the most segments that the peer takes in one header.
+    Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
     `receive_octets`, `reply_octets_max` or `reply_continued_octets_max`, headers included, whichever is the largest.
+
+    `reply_continued_octets_max` is the length up to which a reply in further Sends costs no more than a Reply chunk
+    (`cheap_reply_octets`). It is 0 if the version cannot continue messages, or `TransportConfig.in_messages_octets_max`
+    is set.
     """
 
     send_octets: int

@@ -97,8 +97,9 @@ def segment_words(segment: dict[str, int]) -> str:
 def body_words(body: Field) -> list[str]:
     """Returns the values in `body`, decoded arguments or results, as texts "NAME VALUE" in wire order.
 
-    A field name that occurs more than once is preceded by the name of its structure, as "STRUCTURE.NAME". Fields
-    without a value are left out.
+    A field "data" that is alone in its structure has the structure's name. A name that occurs more than once is
+    preceded by the name of the field's structure, as "STRUCTURE.NAME", except for a field directly in `body`, such as
+    the "status" of a COMPOUND. Fields without a value are left out.
     """
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)

@@ -410,7 +410,11 @@ class ClientTable:
         self._courteous[client] = None
 
     def remove(self, client: Client, event: ClientEvent = ClientEvent.END) -> None:
-        """Drops the record of a client, with its sessions and states; `event` is END, or LEASE_PASSES (unconfirmed)."""
+        """Drops the record of a client, with its sessions and states; leaves the recovery database as it is.
+
+        `event` only moves the client's state to GONE: LEASE_PASSES for an unconfirmed client whose lease has passed,
+        END for every other client, even if its lease has passed.
+        """
         client.move(event)
         self._on_end(client)
         del self.by_id[client.id]

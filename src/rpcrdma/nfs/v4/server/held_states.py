@@ -195,7 +195,10 @@ class HeldStates:
             self.in_steps([opened], drop_part)
 
     def _release(self, held: Held) -> None:
-        """Removes a state that is not revoked from `claims`, and its ranges or delegation from the counts by host."""
+        """Removes a state from `claims`, and its ranges or delegation from the counts by host.
+
+        The caller holds the lock, and has checked that the state is not revoked: `revoke` has released such a state.
+        """
         host = held.client.host
         ranges = len(self.claims.ranges(held.file, held))
         if ranges:

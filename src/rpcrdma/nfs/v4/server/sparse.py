@@ -75,9 +75,11 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
     """Returns the current file, open for writing by a stateid, or opened now by the caller's rights.
 
-    The latter if `io_file` returns None, as for a special stateid. Raises WorkerNeeded (run again in a worker thread),
-    Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if `octets`, the length of the range to change, is 0,
-    NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
+    The latter if `io_file` returns None, as for a special stateid. The caller closes neither: a file opened now closes
+    with the last reference to it (see `OpenFile`).
+
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if
+    `octets`, the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
     """
     node = compound.node
     check_file(node)
