@@ -131,6 +131,9 @@ async def test_a_message_that_is_withdrawn_before_it_is_sent_blocks_nothing() ->
     stream.withdraw(last)
     assert stream.unsent_octets == 0
     assert stream.blocked_at is None
+    stream.send(Payload(bytes(1000)), last + 1)
+    assert stream.unsent_octets
+    assert stream.blocked_at is not None
     stream.close()
     far.close()
 

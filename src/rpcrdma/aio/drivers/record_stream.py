@@ -139,8 +139,12 @@ class RecordStream:
         except Exception as error:  # noqa: BLE001 - logged
             self._fault(error)
             return
-        # During a burst of received messages their replies leave together at its end.
-        if not (self._busy or self._waits_to_write):
+        if self._waits_to_write:
+            if self.blocked_at is None:
+                # All that waited before was withdrawn, but the socket may still take nothing.
+                self.blocked_at = self._loop.time()
+        elif not self._busy:
+            # During a burst of received messages their replies leave together at its end.
             self._process()
 
     def deliver_to(self, on_record: Callable[[Buffer], None]) -> None:
