@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.errors import RemoteSystemError, TransportClosed
 from rpcrdma.provider import LoopbackProvider
 from rpcrdma.rpc import CallContext, Procedure, Program, ReplyBound, Service, in_worker
-from rpcrdma.transport import TransportStatistics
+from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.xdr import Decoder, Encoder
 
 NUMBER = 0x20CA115E
@@ -184,6 +185,22 @@ def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_on
             assert line.sends == (before[0] + 1, before[1] + 1)
             await line.many(THREADED, 32)
             assert line.statistics.calls == 40
+
+    asyncio.run(main())
+
+
+def test_the_time_at_the_server_is_no_wait_of_the_client(connected: Any) -> None:
+    calls: list[Call] = []
+
+    async def main() -> None:
+        async with connected(on_call=calls.append) as line:
+            call = asyncio.ensure_future(line.client.call(GATED, b"1"))
+            while not line.small.runs:  # noqa: ASYNC110 - the arrival of a call has no event
+                await asyncio.sleep(0)
+            arrived_ns = perf_counter_ns()
+            line.small.gate.set()
+            await call
+            assert 0 < calls[0].sent_ns < arrived_ns
 
     asyncio.run(main())
 

@@ -398,6 +398,8 @@ class RdmaConnection(CallsMade):
                     busy = calls_taken.answer_deferred() or busy
                 if self._holds:
                     endpoint.send_held()
+                    if self._untimed:
+                        self._note_sent()
                 self._together = 0
                 driver.flush()
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
