@@ -14,10 +14,10 @@ from batches import BatchCounts, batches_extension
 
 from rpcrdma import Connection, ConnectOptions, RdmaServerConfig, ServeOptions, Server, TransportConfig, connect, serve
 from rpcrdma.aio.connections import rdma_calls_taken
-from rpcrdma.errors import RemoteSystemError, TransportClosed
+from rpcrdma.errors import OutOfMemory, RemoteSystemError, TransportClosed
 from rpcrdma.provider import LoopbackProvider
 from rpcrdma.rpc import CallContext, Procedure, Program, ReplyBound, Service, in_worker
-from rpcrdma.transport import Call, TransportStatistics
+from rpcrdma.transport import Call, TransportStatistics, requester
 from rpcrdma.xdr import Decoder, Encoder
 
 NUMBER = 0x20CA115E
@@ -201,6 +201,26 @@ def test_the_time_at_the_server_is_no_wait_of_the_client(connected: Any) -> None
             line.small.gate.set()
             await call
             assert 0 < calls[0].sent_ns < arrived_ns
+
+    asyncio.run(main())
+
+
+def test_a_call_that_waited_and_cannot_be_sent_fails_at_once(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any, **__: Any) -> None:
+        raise OutOfMemory("none")
+
+    async def main() -> None:
+        async with connected(transport=TransportConfig(credits_requested=1)) as line:
+            first = asyncio.ensure_future(line.client.call(GATED, b"1"))
+            while not line.small.runs:  # noqa: ASYNC110 - the arrival of a call has no event
+                await asyncio.sleep(0)
+            second = asyncio.ensure_future(line.client.call(PLACED, bytes(BULK_MAX)))
+            await asyncio.sleep(0)
+            monkeypatch.setattr(requester, "Exposure", no_memory)
+            line.small.gate.set()
+            assert await first == b"1"
+            with pytest.raises(OutOfMemory):
+                await asyncio.wait_for(second, 10)
 
     asyncio.run(main())
 

@@ -403,7 +403,8 @@ class RdmaConnection(CallsMade):
                 self._together = 0
                 driver.flush()
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
-                if not (busy and (calls_taken.unsent_octets or self._starting)) or driver.blocked:
+                # An event here is of a call that had waited and cannot be sent.
+                if not events and (driver.blocked or not (busy and (calls_taken.unsent_octets or self._starting))):
                     break
                 busy = False
             calls_taken.in_turn = False
