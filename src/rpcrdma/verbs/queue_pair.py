@@ -94,7 +94,7 @@ class Disconnected:
 
     Args:
         reason: the cause in words, for a log.
-        by_peer: whether the peer ended it, broke the protocol or does not answer.
+        by_peer: whether the peer ended it or broke the protocol; False if the peer does not answer.
         protocol_error: whether one side broke a rule, as found here or stated by the peer (Terminate).
     """
 
