@@ -24,6 +24,8 @@ from rpcrdma.nfs.export.name_table import NameTable
 __all__ = ["TreeSearch"]
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# With O_DIRECTORY an automounter would be asked to mount something there.
+_NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASSED_OVER = {
     errno.EACCES,
     errno.ELOOP,
@@ -150,18 +152,33 @@ class TreeSearch:
 def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
     """Yields the entries, without "." and "..", of the directory at `path` below the descriptor `directory`.
 
-    Yields nothing if the directory is gone, may not be opened, or is not on the mount with the number `mount`. May
-    block. Raises OSError if opening fails for another reason, such as a lack of descriptors, or reading fails.
+    Yields nothing if the directory is gone, may not be opened, or is not on the mount with the number `mount`, whose
+    device or server may fail. May block. Raises OSError if opening fails for another reason, such as a lack of
+    descriptors, or reading fails.
     """
     try:
         fd = os.open(path, _LIST, dir_fd=directory)
     except OSError as error:
-        if error.errno in _PASSED_OVER:
+        if error.errno in _PASSED_OVER or _is_elsewhere(directory, path, mount):
             return
         raise
     try:
         if object_identity(fd)[1] == mount:
             with os.scandir(fd) as entries:
                 yield from entries
+    finally:
+        os.close(fd)
+
+
+def _is_elsewhere(directory: int, path: bytes, mount: int) -> bool:
+    """Returns whether `path` leads to another mount than that with the number `mount`; False if that is unknown."""
+    try:
+        fd = os.open(path, _NAME, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return object_identity(fd)[1] != mount
+    except OSError:
+        return False
     finally:
         os.close(fd)
