@@ -115,7 +115,10 @@ class RegisteredPrograms:
 
     @property
     def held(self) -> Mapping[ProgramNetid, str]:
-        """A copy of this server's registrations when rpcbind last answered, with their universal addresses."""
+        """A copy of this server's registrations, as far as rpcbind has answered, with their universal addresses.
+
+        One whose call got no answer is among them, since rpcbind may have it.
+        """
         return dict(self._held)
 
     @property
@@ -277,7 +280,7 @@ class RegisteredPrograms:
         """Removes the registrations of `places`, keys of `self._held`, at rpcbind, and drops these keys.
 
         Leaves a registration there that is no longer this server's according to `present`, rpcbind's list. Drops each
-        key before the call for it; raises RpcRdmaError or OSError if a call fails, and keeps the later keys.
+        key after the call for it; raises RpcRdmaError or OSError if a call fails, and keeps its key and the later ones.
         """
         for place in places:
             if self._is_ours(present.get(place), self._held[place]):
