@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
 import subprocess
@@ -15,10 +16,11 @@ from typing import Any, cast
 import fsspec
 import pytest
 
-from fsspec_server import Served
+from fsspec_server import Served, at
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.fsspec import mounts
+from support.cases import each_case
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -336,3 +338,17 @@ async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     with pytest.raises(OSError, match="no space"):
         await fs._close()
     assert all(each.closed for each in exports)
+
+
+@each_case(("name", "options"), [("text", {"mode": "w"}), ("text.gz", {"mode": "wt", "compression": "infer"})])
+def test_closing_a_file_system_writes_the_text_that_its_files_hold(
+    fs: Any, top: Path, name: str, options: dict[str, Any]
+) -> None:
+    (top / "read").write_text("to be read")
+    with fs.open(at(top, "read"), "r") as reader, fs.open(at(top, name), **options) as text:
+        text.write("a line\n")
+        fs.close()
+        assert text.closed
+        assert not reader.closed
+    data = (top / name).read_bytes()
+    assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"a line\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from rpcrdma.fsspec.buffered_file import BufferedNfsFile
-from rpcrdma.fsspec.held_file import HeldFile, first_read
+from rpcrdma.fsspec.held_file import HeldFile, first_read, within
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
 from rpcrdma.fsspec.servers import ServerPath
 from rpcrdma.fsspec.updated_file import UpdatedFile
@@ -70,7 +71,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
         if (start or 0) < 0 or (end is not None and end < 0):
             size = (await self._info(path, refresh=True))["size"]
-            start, end = _within(size, start, end)
+            start, end = within(size, start, end)
         first = start or 0
         count = -1 if end is None else max(0, end - first)
         place = self.place(path)
@@ -96,7 +97,7 @@ class RdmaFileSystem(ServerFileSystem):
 
         async def read(path: str, start: int | None, end: int | None) -> bytes:
             file = await opened[path]
-            first, last = _within(file.size, start, end)
+            first, last = within(file.size, start, end)
             return await file.pread(last - first, first)
 
         try:
@@ -246,6 +247,17 @@ class RdmaFileSystem(ServerFileSystem):
 
         with self._changing(path):
             await self._making_directories(path, touch)
+
+    def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
+        """Opens a file as `fsspec.AbstractFileSystem.open`, and raises the errors of `open_async`, too.
+
+        `close` writes what a file of text or of compressed data holds. The arguments are those of fsspec.
+        """
+        opened = super().open(path, mode, *args, **kwargs)
+        is_around = isinstance(opened, io.IOBase) and not isinstance(opened, BufferedNfsFile | HeldFile | UpdatedFile)
+        if is_around and not {*mode}.isdisjoint("wxa+"):
+            self._mounts_here(path).wrappers.add(opened)
+        return opened
 
     def _open(
         self,
@@ -472,16 +484,6 @@ class TcpFileSystem(RdmaFileSystem):
     """`RdmaFileSystem` over TCP: `nfstcp://HOST[:PORT]/PATH`."""
 
     protocol = "nfstcp"
-
-
-def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Returns (first, end), offsets in octets, of the slice from `start` up to `end` of a file of `size` octets.
-
-    The slice is that of a Python sequence: None is the beginning or the end, negative numbers count from the end, and
-    offsets beyond the end become `size`. If `end` is before `start`, both offsets are equal.
-    """
-    first, last, _ = slice(start, end).indices(size)
-    return first, max(first, last)
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:

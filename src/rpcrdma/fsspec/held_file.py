@@ -11,7 +11,7 @@ from fsspec.spec import AbstractFileSystem
 from rpcrdma.fsspec.fsspec_file import FsspecFile
 from rpcrdma.nfs.client import DirEntry
 
-__all__ = ["HELD_OCTETS", "HeldFile", "first_read"]
+__all__ = ["HELD_OCTETS", "HeldFile", "first_read", "within"]
 
 HELD_OCTETS = 1 << 20
 """The largest file that is read whole when it is opened: one READ, which takes no more than two calls without data."""
@@ -34,6 +34,16 @@ def first_read(path: str, entry: DirEntry) -> int | None:
     if size <= HELD_OCTETS:
         return 0
     return size - _END_OCTETS if path.lower().endswith(_ENDS_READ_FIRST) else None
+
+
+def within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """Returns (first, end), offsets in octets, of the slice from `start` up to `end` of a file of `size` octets.
+
+    The slice is that of a Python sequence: None is the beginning or the end, negative numbers count from the end, and
+    offsets beyond the end become `size`. If `end` is before `start`, both offsets are equal.
+    """
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
 
 
 class HeldFile(FsspecFile, io.BytesIO):

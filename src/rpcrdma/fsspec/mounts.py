@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import io
 import logging
 import os
 import weakref
@@ -73,6 +74,8 @@ class Mounts:
         """By directory: the task that reads a page of its listing; questions about other files there wait for it."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open only for writing, which `ServerFileSystem.close` and the end of the process close."""
+        self.wrappers: weakref.WeakSet[io.IOBase] = weakref.WeakSet()
+        """Open files of text or compressed data around others, which lose what they hold if these are closed first."""
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
 
@@ -250,9 +253,18 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 
 def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closable]:
-    """Returns the files open only for writing (`Mounts.writers`) of `server` that this process uses in `loop`."""
+    """Returns the files open only for writing, and those around them, of `server` that this process uses in `loop`.
+
+    They are in the order in which they are to be closed.
+    """
     found = _MOUNTS.get((os.getpid(), loop, server.key))
-    return [] if found is None else list(found.writers)
+    return [] if found is None else _to_be_closed(found)
+
+
+def _to_be_closed(mounts: Mounts) -> list[Closable]:
+    # Text may be around compressed data.
+    wrappers = sorted(mounts.wrappers, key=lambda each: not isinstance(each, io.TextIOBase))
+    return [*wrappers, *mounts.writers]
 
 
 async def close_mounts(server: Server) -> None:
@@ -274,7 +286,7 @@ def close_all_mounts() -> None:
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():
             continue  # the parent's, or of a program that has ended the loop without closing its file systems
-        for file in list(mounts.writers):
+        for file in _to_be_closed(mounts):
             try:
                 file.close()
             except Exception:

@@ -168,7 +168,7 @@ class ServerFileSystem(AsyncFileSystem):
         with contextlib.ExitStack() as stack:
             stack.callback(sync, loop, self._close)
             for server in self._servers.used():
-                for file in open_writers(server, loop):
+                for file in reversed(open_writers(server, loop)):
                     stack.callback(file.close)
 
     async def _close(self) -> None:
