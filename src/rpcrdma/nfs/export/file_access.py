@@ -470,7 +470,7 @@ class OpenFiles:
         if before is not None and before.tree is not file.tree:
             _synced([before])
         # Only now, since a call may have written to the file before until then.
-        elif before is not None and before.unstable:
+        elif before not in (None, file) and before.unstable:
             file.unstable, before.unstable = True, False
         return file
 
