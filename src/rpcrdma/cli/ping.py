@@ -282,8 +282,8 @@ def _worded(value: int | str | bool) -> str:
 
 def _print_histogram(round_trips_us: list[float]) -> None:
     """Prints a histogram of one or more round trips, in microseconds, with four lines for each doubling of the time."""
-    bounds = [10.0]
-    while bounds[-1] <= max(round_trips_us):
+    bounds, longest = [10.0], max(round_trips_us)
+    while bounds[-1] <= longest:
         bounds.append(10 * 2 ** (len(bounds) / 4))
     counts = [0] * len(bounds)
     for value in round_trips_us:

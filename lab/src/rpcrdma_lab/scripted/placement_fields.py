@@ -155,8 +155,8 @@ def buffer_segments(structure: bytes) -> dict[str, int]:
         for _ in range(min(count, _SEGMENTS_MAX - len(found))):
             found.append((start, length, flags))
             start += length
-    told = {"receive_octets": sum(count * length for count, length, _, _ in groups)}
+    described = {"receive_octets": sum(count * length for count, length, _, _ in groups)}
     placeable = [(start, length) for start, length, flags in found if flags & _PLACEABLE]
     if placeable:
-        told |= {"segment_at": placeable[0][0], "segment_octets": placeable[0][1], "segments": len(placeable)}
-    return told
+        described |= {"segment_at": placeable[0][0], "segment_octets": placeable[0][1], "segments": len(placeable)}
+    return described

@@ -194,7 +194,7 @@ class WatchedDevice:
     def _fatal(self) -> bool:
         """Reads the waiting asynchronous events of the device, and records and logs which ports go down and up.
 
-        Starts the 10 s after which users are told of a port that has gone down, and ends them when the port comes up.
+        When a port goes down, starts the timer of 10 s after which users hear of it; stops that when the port is up.
         Returns whether the device has failed as a whole (DEVICE_FATAL); the caller then has `lose` called.
         """
         for kind, port in self._device.events():

@@ -133,7 +133,7 @@ class HostAdmission:
         return granted
 
     def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights for a MOUNT call of any flavor and transport; else logs the refusal and raises.
+        """Returns the rights of a MOUNT call's caller, over any transport; logs a refusal and raises it.
 
         Does not change `latest`.
 

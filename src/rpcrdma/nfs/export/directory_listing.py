@@ -220,7 +220,7 @@ class DirectoryListings:
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
         """Reads a directory by `scan`; returns all its names if they take at most the `limit` of this object.
 
-        If they take more, returns the names after the cookie `after`, as many as fit. The result keeps `ticket`, a
+        If the names take more, returns those after the cookie `after` that fit. The result keeps `ticket`, a
         number that grows from reading to reading, and `version`, the state of the directory before this reading.
         """
         digest, limit = self._digest, self._limit

@@ -392,7 +392,7 @@ class OpenFiles:
 
     def mark(self, file: OpenFile) -> None:
         """Marks a file that gets unstable data, for a later sync; keeps it again if it was dropped and is on a disk."""
-        # Whoever drops it has to see the mark. A client of version 4 may have it open although it was dropped before.
+        # Under the lock, so that an eviction sees the mark. Clients of version 4 may use a file that was evicted.
         with self._cache.lock:
             held = self.get(file)
             (held or file).unstable = True

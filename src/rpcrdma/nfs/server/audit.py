@@ -77,10 +77,10 @@ class Audit:
     def watch(self, services: NfsServices) -> None:
         """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
-        The handlers of other kinds, if an earlier `Audit` has replaced them, become the services' own again. A server
-        that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls of any
-        version that the rules of an export refuse (AUTH_TOOWEAK or EACCES) are recorded as well, by
-        `HostAdmission.watch`; else such records by an earlier `Audit` end.
+        The handlers of other kinds, if an earlier `Audit` has replaced them, become the services' own again. For a
+        server that has been given the services already, call `Server.renew_handlers` afterwards. If "refused" is in
+        `kinds`, calls of any version that the rules of an export refuse (AUTH_TOOWEAK or EACCES) are recorded as well,
+        by `HostAdmission.watch`; else such records by an earlier `Audit` end.
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
