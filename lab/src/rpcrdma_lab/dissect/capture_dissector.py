@@ -65,7 +65,7 @@ class CaptureDissector:
         self.segments = 0
         self.roce_packets = 0
         self.cut_packets = 0
-        """The number of packets that are not captured whole."""
+        """The number of TCP segments and RoCEv2 packets whose payload is not captured whole."""
         self.link_types_unknown: set[int] = set()
         self.damage: CaptureDamaged | None = None
         """The error at which reading the capture ended; None if it was read to its end.

@@ -26,7 +26,7 @@ _REASONS = {28: "the consumer refuses it", 8: "no such service", 4: "the time is
 class CmRole(NamedTuple):
     """A kind of connection management message: name, table of fields, and offset in octets of its private data.
 
-    Fields named "Local" are those of the message's sender.
+    Offsets count from the end of the management datagram's header. Fields named "Local" are those of the sender.
     """
 
     name: str

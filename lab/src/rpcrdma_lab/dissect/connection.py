@@ -44,8 +44,9 @@ class RdmaConnection:
     def finish(self, end: int, message: Message) -> None:
         """Decodes the RPC-over-RDMA content of a message that `end` (0 or 1) has sent, and adds it to the message.
 
-        An RDMA Read or Write gets the chunk that it serves, if known. This decoder has made `message`; the caller has
-        set its number and time. Messages about start-up, connection management or gaps stay as they are.
+        An RDMA Read or Write gets the chunk that it serves, if known. Also sets `message.octets`. This decoder has made
+        `message`; the caller has set its number and time. Messages about start-up, connection management or gaps stay
+        as they are.
         """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
@@ -132,7 +133,8 @@ def _startup(seen: StartupSeen) -> Message:
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
     """Returns an annotated message with the headers, length and opcode of `whole`; the summary names the operation.
 
-    `RdmaConnection.finish` adds the RPC-over-RDMA content later.
+    `RdmaConnection.finish` adds the RPC-over-RDMA content later, and deletes the fact "rdmap", in which it finds
+    `whole`; without `finish`, the caller deletes it, since it is not for JSON.
 
     Args:
         whole: the RDMA message.
@@ -155,14 +157,14 @@ def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segm
 
 
 def _misplaced(rdmap: RdmapMessage) -> bool:
-    """Returns whether the header of a message with a Send's opcode is too short, tagged, or of a queue other than 0."""
+    """Returns whether a message with a Send's opcode is tagged, of a queue other than 0, or shorter than any header."""
     return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
 
 
 def cut_off(half: MpaHalf) -> Message | None:
     """Returns a message, with a fault, about the octets of an unfinished frame at the end of an MPA stream.
 
-    Returns None if the stream ends with a whole frame, is not MPA, or octets of it were lost.
+    Returns None if the stream ends with a whole frame, is not MPA, or the beginning of its next FPDU is unknown.
     """
     if not half.unread or half.foreign or half.lost:
         return None

@@ -95,7 +95,7 @@ class Conversation:
     def lose(self) -> None:
         """Notes that octets are missing in the capture: drops unfinished RPC messages of several Sends.
 
-        Counts of credits are those of the captured messages alone afterwards.
+        Counts of credits are those of the captured messages alone afterwards, and no excess of them is a fault.
         """
         self.late = self._lost = True
         self._sequences = Sequences()
@@ -186,10 +186,10 @@ class Conversation:
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
         the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. Whatever it says, an
-        error or a report answers the call with its XID, a grant of credits only gets a fact, and the text is "" for
-        transport properties and other messages without an XID. If `is_call` is None, a message that breaks a rule, and
-        whose XID is in no unanswered call of the other end, counts as a call, which an error may refuse; the text is ""
-        for all others.
+        error, or a report without faults, answers the call with its XID, a grant of credits only gets a fact, and the
+        text is "" for transport properties and other messages without an XID. If `is_call` is None, a message that
+        breaks a rule, and whose XID is in no unanswered call of the other end, counts as a call, which an error may
+        refuse; the text is "" for all others.
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -247,9 +247,10 @@ class Conversation:
     ) -> None:
         """Adds the fields of arguments or results to `message`, and a COMPOUND's operations or the status to its facts.
 
-        Adds a note instead if RPCSEC_GSS encrypts them, or they create or end an RPCSEC_GSS context. Does nothing for
-        an unknown program. `part` says whether arguments or results begin at octet `start` of `payload`, the RPC
-        message of `call`; `items` are data items that are in chunks instead.
+        The operations replace the procedure's name in `call`, too. Adds a note instead if RPCSEC_GSS encrypts them, or
+        they create or end an RPCSEC_GSS context. Does nothing for an unknown program. `part` says whether arguments or
+        results begin at octet `start` of `payload`, the RPC message of `call`; `items` are data items that are in
+        chunks instead.
         """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
@@ -325,7 +326,7 @@ class Conversation:
     def data(self, end: int, rdmap: RdmapMessage, message: Message) -> None:
         """Adds to `message` which chunk of which call an RDMA Write, Read Request or Read Response serves, if known.
 
-        A Read Response that begins or completes a Long Call also adds the RPC header and the arguments.
+        A Read Response that begins a Long Call also adds the RPC header, and one that completes it the arguments.
 
         Args:
             end: the sender, 0 or 1.

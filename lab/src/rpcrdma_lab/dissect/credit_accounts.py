@@ -33,8 +33,8 @@ class CreditAccount(Protocol):
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
         """Counts a message that `end` (0 or 1) has sent; returns its credits, in words and numbers, and any excess.
 
-        None if the message has no effect on credits. `is_call` says whether its RPC message is a call; None: it carries
-        none, or the RPC message cannot be decoded.
+        None if the message neither requests nor grants credits, like an error of version 1. `is_call` says whether its
+        RPC message is a call; None: it carries none, or the RPC message cannot be decoded.
         """
 
 

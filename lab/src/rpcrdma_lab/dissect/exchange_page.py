@@ -180,8 +180,8 @@ def _panel(message: Message) -> dict[str, Any]:
 def _base(group: Field, message: Message) -> int | None:
     """Returns the octet of the message to which offsets of the fields in `group` are relative.
 
-    Returns None if the message is not RPC-over-RDMA, or the group is not in its octets, but in a chunk or in an RPC
-    message of several messages.
+    Returns None if the message is not RPC-over-RDMA, or the group is not in its octets, but in a header below, in a
+    chunk or in an RPC message of several messages.
     """
     if message.protocol != "rpcrdma":
         return None

@@ -89,8 +89,8 @@ class Exchange:
     def failed(self) -> bool:
         """Whether a rule is broken, an error is reported, or a call has no reply, or one without success.
 
-        Success is accept_stat SUCCESS, and 0 as the status with which the results of most protocols begin. Rules that a
-        checker breaks deliberately do not count.
+        Success is accept_stat SUCCESS, and 0 as the status with which the results of most protocols begin; what was not
+        decoded counts as success. Rules that a checker breaks deliberately do not count.
         """
         facts = [message.facts for message in self.messages]
         reported = any(
@@ -168,7 +168,7 @@ def _plain(item: Field) -> Any:
 
 
 def _is_part(message: Message) -> bool:
-    """Returns whether a message has a part of an RPC message (MORE, or the round-trip extension), but not its end."""
+    """Returns whether a message that is no call or reply has part of one (by MORE, or the round-trip extension)."""
     facts = message.facts
     is_rpc = "CONNPROP" not in (facts.get("type") or "") and "error" not in facts and bool(facts.get("xid"))
     return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)

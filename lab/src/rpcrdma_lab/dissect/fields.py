@@ -98,7 +98,7 @@ class Message:
     `connection` count messages and connections of the input from 1 on, `time_s` is in seconds from the first packet
     (None: unknown), and `source` and `destination` are addresses. `groups` are the annotated headers, and `faults` the
     broken rules. `notes` are lines of text about the relation to other messages, and `facts` the same and more for
-    programs. `octets` are those of a Send, or the first ones of a tagged message.
+    programs. `octets` are those of a Send, or the first ones of another RDMA message.
     """
 
     protocol: str

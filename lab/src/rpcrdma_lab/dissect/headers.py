@@ -101,7 +101,8 @@ class Header:
     `group` has its annotated fields, `size` is its length in octets, and `kind` the name of its type, "" if unknown.
     `faults` are the reason why the decoding ended early, and the rules that the header breaks. `reads` has (Position,
     segment) of each entry of the Read list, `writes` the segments of each Write chunk, and `reply` the segments of the
-    Reply chunk; None if the header has no Reply chunk.
+    Reply chunk; None if the header has no Reply chunk. Segments of the requester's memory in headers of the
+    round-trip extension are in `reads` and `writes`, too.
     """
 
     version: HeaderVersion

@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[\s,|:]+")
 
 
 class NotHex(RpcRdmaError):
-    """Raised when text is neither hex digits nor a known form of hex dump."""
+    """Raised when text is neither hex digits nor a known form of hex dump, or is too long."""
 
 
 class HexText(NamedTuple):

@@ -28,8 +28,8 @@ class Rung(NamedTuple):
 class LadderShape:
     """The columns of an ASCII ladder with `ends` vertical lines.
 
-    `margin` is the width left of the ladder, `first` the columns from there to the first line, and `step` those between
-    two lines.
+    `margin` is the width left of the ladder, `first` the columns from there to the first line, and `step` those from a
+    line to the next.
     """
 
     ends: int

@@ -103,7 +103,7 @@ class MpaHalf:
 
     @property
     def lost(self) -> bool:
-        """Whether the beginning of the next FPDU is unknown because octets are missing."""
+        """Whether the beginning of the next FPDU is unknown: octets are missing, or the start-up frame is wrong."""
         return self._state is _State.LOST
 
     @property
@@ -114,7 +114,7 @@ class MpaHalf:
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
         """Makes `feed` expect FPDUs at once, unless the stream begins with a start-up key.
 
-        `start` has the first octets of the stream; it is not decoded here, and must be fed afterwards.
+        `start` has the first 8 octets of the stream or more; it is not decoded here, and must be fed afterwards.
         """
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING

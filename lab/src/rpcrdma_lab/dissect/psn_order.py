@@ -45,7 +45,8 @@ class PsnOrder:
         """Adds a packet; yields it and waiting packets after it, as far as PSNs follow each other without a gap.
 
         A packet that follows missing ones waits, and a repeated packet is ignored; neither is yielded then. If more
-        than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
+        than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets. Waiting
+        packets that are yielded after `packet` get its time if theirs is earlier.
 
         Args:
             packet: the packet.

@@ -51,8 +51,8 @@ class RoceConnection(RdmaConnection):
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
         """Yields (sender, message) for each message that a packet sent by `end` (0 or 1) completes; sender is 0 or 1.
 
-        Gaps of missing packets, negative acknowledgements and packets that are not decoded are messages, too. The
-        caller sets the number and, if it is None, the time of each message, then calls `finish` with it.
+        Gaps of missing packets, negative acknowledgements, and packets that are damaged or not decoded are messages,
+        too. The caller sets the number and, if it is None, the time of each message, then calls `finish` with it.
         """
         if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
             yield end, _outside_of_the_order(packet)

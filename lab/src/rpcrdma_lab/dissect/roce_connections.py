@@ -186,8 +186,9 @@ class RoceConnections:
 
         A direction is (receiver's address, receiver's queue pair, sender's address). Forgets the direction's earlier
         connection; waiting packets of the direction become a connection first, which is then forgotten. Above
-        `limits.CAPTURE_CONNECTIONS_MAX` connections, also forgets the one whose last packet is the oldest. Yields the
-        messages left of forgotten connections; `time_s` is the time of messages that have none of their own.
+        twice `limits.CAPTURE_CONNECTIONS_MAX` directions, also forgets the connection of the one whose last packet is
+        the oldest. Yields the messages left of forgotten connections; `time_s` is the time of messages that have none
+        of their own.
         """
         if direction in self._waiting:
             yield from self._begin_alone(direction, time_s)

@@ -78,7 +78,8 @@ class RoceHalf:
         Orders packets by PSN: a packet behind missing ones waits for them, and a repeated packet is ignored. If more
         than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, yields a gap in place of the missing ones, and drops the
         message that the gap interrupts. Sends, RDMA Writes and RDMA Reads become messages; packets of other operations
-        are yielded as they are.
+        are yielded as they are. Above `limits.CAPTURE_READS_MAX` RDMA Reads without a whole response, the oldest one's
+        response is dropped, and a gap in it yielded.
         """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:

@@ -61,7 +61,7 @@ class Interfaces:
         """Adds an interface definition that is compiled only when `name` or `body` needs this program and version.
 
         `text` returns the definition's text then; `file` is its name for error texts. If the text cannot be compiled,
-        those methods raise LanguageError.
+        those methods raise LanguageError. A definition that `add` adds takes precedence.
         """
         self._unread[program, version] = text, file
 

@@ -65,7 +65,7 @@ class TcpHalf:
     def other_connection(self, sequence: int) -> bool:
         """Returns whether a SYN with this sequence number begins another connection than the one that is tracked.
 
-        False if the SYN is a repetition, or nothing has been added yet.
+        False if the SYN is a repetition, or the first one without octets before it.
         """
         return self._next is not None and self._first != sequence
 
@@ -107,7 +107,7 @@ class TcpHalf:
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
         """Notes that the receiver has all octets before the sequence number `number`.
 
-        Yields gaps for such octets that the capture lacks, and the octets of waiting segments after them.
+        Yields gaps for such octets that are missing before waiting segments, and the octets of these segments.
         """
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number

@@ -123,8 +123,9 @@ class Transmissions:
 
         `piece` gets the counts and the joined payload of the group, and faults. Messages that are no transmissions of
         the round-trip extension belong to no group. Of these, a report (ROPT_REPTERR) ends the unfinished group of the
-        report's receiver, errors and mere grants of credits end none, and all others end the unfinished group of their
-        sender, which is a fault. A transmission with faults in its header ends that group without a further fault.
+        report's receiver, errors, mere grants of credits and messages with faults end none, and all others end the
+        unfinished group of their sender, which is a fault. A transmission with faults in its header ends that group
+        without a further fault.
 
         Args:
             end: the sender, 0 or 1.

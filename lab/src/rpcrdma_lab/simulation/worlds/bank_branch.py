@@ -128,7 +128,7 @@ class BankBranch(bank.BANK_V1_Service):
             await asyncio.wait(self._telling)
 
     def close(self) -> None:
-        """Cancels the calls of the bank to its customers, and drops its references to the customers' connections.
+        """Gives up the customers that have joined for good, and cancels the calls of the bank to customers.
 
         Does not wait for the cancelled calls.
         """

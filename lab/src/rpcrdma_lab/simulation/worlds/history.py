@@ -106,7 +106,8 @@ class History:
         """Returns whether faults explain that a call failed with `error`.
 
         A `CallTimeout` is explained if the faults in `disturbances` that concern the call have a sum of `cost_s` of at
-        least the call's `timeout_s`. Another error is explained if one of these faults has its class in `errors`.
+        least the call's `timeout_s`. Another error is explained if one of these faults has its class, or a base class
+        of it, in `errors`.
         """
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):

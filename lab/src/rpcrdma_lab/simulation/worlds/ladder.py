@@ -32,8 +32,8 @@ _AT_NODES = frozenset(
 def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
     """Returns the last events of a trace as the lines of an ASCII ladder, in the order of time.
 
-    Nodes are columns. The first line has their names; the second one states the number of earlier events if some are
-    left out.
+    Only arrivals of messages and events of the kinds in `_AT_NODES` are counted and shown. Nodes are columns. The first
+    line has their names; the second one states the number of earlier events if some are left out.
 
     Args:
         trace: the trace.

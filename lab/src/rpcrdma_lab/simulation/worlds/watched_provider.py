@@ -1,4 +1,4 @@
-"""A provider around another one: it reports all posted work to watchers, and withholds credits on demand.
+"""A provider around another one: it reports Sends and receives to watchers, and withholds credits on demand.
 
 Transport and provider are the real ones. Each posted receive and each Send between them is reported before it is passed
 on, so that a checker need not trust the counters of either.
@@ -56,7 +56,7 @@ class WatchedEnd:
 
 
 class Watcher(Protocol):
-    """An observer of the work that transports pass to providers; `WatchedProvider` calls all its methods."""
+    """An observer of the Sends and receives that transports pass to providers; `WatchedProvider` calls its methods."""
 
     def opened(self, end: WatchedEnd) -> None:
         """Called when the driver of an end of a connection was made, before anything is posted through it."""
@@ -75,7 +75,7 @@ class Watcher(Protocol):
 
 
 class WatchedProvider:
-    """An RDMA provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
+    """An RDMA provider around `inner` at one node, which reports Sends and receives to `watchers`, not Reads or Writes.
 
     While `withholds_grants` is set, Sends of the node grant no further credits. `ends` has the ends of connections by
     (own address, other end's address). All nodes of a world share and extend it.
