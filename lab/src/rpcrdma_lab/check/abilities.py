@@ -34,7 +34,7 @@ class Abilities:
     """Abilities of a server under test.
 
     `given` has values for scripted conversations by name, and `met` the needs of checks that the server meets. `notes`
-    say why other needs are not met.
+    say why other needs are not met, and which files of the checks are left over.
     """
 
     given: dict[str, int | bytes] = field(default_factory=dict)

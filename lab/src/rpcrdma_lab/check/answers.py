@@ -88,7 +88,7 @@ LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]}
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     """Returns steps that check that the connection continues: a NULL call, and its reply or a match of `others`.
 
-    `plus` is added to the XID of the check's first call; `others` are patterns of further right answers to this call.
+    `plus` is added to the XID of the check's first call; `others` are patterns of other permitted answers to it.
     """
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
@@ -110,14 +110,17 @@ def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
 
 
 def refused() -> list[Step]:
-    """Returns steps that expect RDMA_ERROR with ERR_CHUNK, then the reply to a NULL call or the connection's end."""
+    """Returns steps that expect RDMA_ERROR with ERR_CHUNK, then the reply to a NULL call or the connection's end.
+
+    That end is noted as another reading than this library's.
+    """
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
     """Returns steps that expect a message or event which one of the patterns (docs/send.md) matches.
 
-    After it the connection continues or ends; that it continues is shown by a NULL call and its reply.
+    After it the connection continues, which a NULL call and its reply show, or ends, which is noted as another reading.
     """
     return [hear(first, *others), *afterwards(1, _ENDED)]
 
@@ -147,7 +150,7 @@ def terminates(
         long: whether the message is longer than what the server reads: TCP may then lose the Terminate, so that a
             connection reset without one is noted, even with `listed`.
         awaited: whether the server may wait for the rest of the message instead: 2 s without an answer are noted.
-        other: patterns of further right answers.
+        other: patterns of further permitted answers.
     """
     named = {*codes, *_GENERAL}
     swapped = sorted({_swapped(each) for each in named} - named)

@@ -61,7 +61,8 @@ class TrialOptions:
 class ClientTrial:
     """Runs checks on the connections that a client makes, one check on each.
 
-    The event `done` of this object is set when no more checks can be run. A check runs on a connection that began with
+    The event `done` of this object is set when no check waits for a connection (others may still run), after three
+    connections that no waiting check fits, and after a malformed check. A check runs on a connection that began with
     its protocol version; checks of version 1 run on all. Checks with a wrong start-up run last, since they may keep a
     client from connecting again.
 
@@ -112,8 +113,9 @@ class ClientTrial:
 
         `make_peer` makes this end of the connection; its arguments are the log and the values by name that the peer
         uses. A check waits for a later connection if the start-up fails or, up to twice, if the client does not do what
-        the check needs. A connection beyond `CHECK_CONNECTIONS_MAX` at once is closed. Must be called while an event
-        loop runs. After a malformed check, `done` is set and `results` raises the error.
+        the check needs. A connection beyond `CHECK_CONNECTIONS_MAX` at once, or that no waiting check fits, is closed.
+        Must be called while an event loop runs. After a malformed check, `done` is set and `results` raises the error;
+        another exception makes the check INCONCLUSIVE, and is logged.
         """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
@@ -212,7 +214,7 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """Returns the results of all checks, in their order; checks without a connection have the verdict NOT_SEEN.
+        """Returns the results of all checks, in their order; checks without a result so far have the verdict NOT_SEEN.
 
         Raises:
             LocalProtocolError: the conversation of a check is malformed; the error's text names check and field.

@@ -36,8 +36,8 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
     text. The keys are "url", "versions", "notes", "verdicts" (the number of checks with each verdict), "statements"
     (the worst verdict on each tested requirement of a specification, by the requirement's identifier) and "checks",
-    each with "id", "title", "verdict", "cause", "statements" and others. A check that has run and does not conform also
-    has "messages", the log of its conversation: the time, sender, text and first octets of each message.
+    each with "id", "title", "verdict", "cause", "statements" and others. A check with another verdict than CONFORMS and
+    NOT_SEEN also has "messages", the log of its conversation: time, sender, text and first octets of each message.
     """
     return {
         "url": url,

@@ -427,7 +427,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 def _file_status(rpc: Mapping[str, Any]) -> str | None:
     """Returns the name of an NFS error that concerns a file or its file system, such as "ACCES" or "NOSPC".
 
-    Returns None for another status, and unless the reply is an accepted one. `rpc` has the fields of the reply, as
+    Returns None for another status, and if the accept_stat is not SUCCESS. `rpc` has the fields of the reply, as
     `read_rpc` returns them.
     """
     return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

@@ -142,7 +142,8 @@ async def _known(
 
     The values are those of --given, and for other names of `wanted` those that `rpcrdma check` finds: of files at the
     URL's path, and of the protocol versions that the server speaks at `target`. At exit the files created for --write
-    are removed. A file that is not found without --write leaves its names without a value, and is noted on the console.
+    are removed; a failure of that is not reported. A file that is not found without --write leaves its names without a
+    value, and is noted on the console.
 
     Raises:
         RpcRdmaError: the server cannot be reached at `target`, or does not offer NFS; with --write, a call failed.

@@ -81,7 +81,7 @@ class ServingConversation(LiveConversation):
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
-        If no start-up message arrives within `timeout_s`, or another event instead, nothing is sent, and
+        If the first event within `timeout_s` is not a start-up message with the right key, nothing is sent, and
         `outcome.failure` is set with the step -1.
 
         Args:

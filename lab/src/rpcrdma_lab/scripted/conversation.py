@@ -71,7 +71,7 @@ class RawTarget:
     timeout_s: float = 5.0
     crc: bool = True
     capture: PacketCapture | None = None
-    """The packet capture that records the connection; None records nothing."""
+    """The packet capture that records the connection if `provider` is None; None records nothing."""
     provider: Provider | None = None
     """The RDMA provider of the connection: steps then cannot send frames. None: `RawPeer` makes all octets of iWARP."""
 
@@ -106,7 +106,7 @@ class Outcome:
         passages: the log of everything sent and received, in order.
         failure: the step that failed; None if all answers matched.
         readings: the labels of matched patterns that have one, in order: which of several allowed answers was given.
-        heard: the fields of the last message that matched.
+        heard: the fields of the last message, or start-up frame, that matched.
         markers: whether the other end demanded MPA markers in its start-up.
     """
 
@@ -135,7 +135,7 @@ class LeftCourse(Exception):
 
 
 class _Over(Exception):
-    """Raised when a matched pattern is marked as the last: the further steps of the conversation are left out."""
+    """Raised when a matched pattern is marked as the last: the further steps of this call of `run` are left out."""
 
 
 async def run_conversation(
@@ -151,7 +151,7 @@ async def run_conversation(
         given: values that {"given": NAME} refers to, by name; "xid" is the XID of all messages that state none.
 
     Raises:
-        LocalProtocolError: `conversation` is malformed; the error's text names the field.
+        LocalProtocolError: `conversation` is malformed, or a name has no value; the error's text names the field.
         OSError: the server cannot be reached within `timeout_s` of `target`.
     """
     live = await open_conversation(conversation, target, given)
@@ -174,7 +174,7 @@ async def open_conversation(
         given: values that {"given": NAME} refers to, by name.
 
     Raises:
-        LocalProtocolError: `conversation` is malformed; the error's text names the field.
+        LocalProtocolError: `conversation` is malformed, or a name has no value; the error's text names the field.
         OSError: the server cannot be reached in time, or the provider makes no queue pair.
     """
     check_conversation(conversation)
@@ -234,15 +234,15 @@ class LiveConversation:
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
         """Runs steps in order; returns True if no step of this conversation has failed so far.
 
-        A step that fails sets `outcome.failure`; the steps after it, in later calls as well, are left out. So are the
-        steps after a matched pattern with "last", in this call alone.
+        After a failed step, which sets `outcome.failure`, no step runs any more, nor in later calls. After a matched
+        pattern with "last", the further steps of this call are left out.
 
         Args:
             steps: the steps as in a conversation.
             given: values for {"given": NAME}, which are added to those of the conversation.
 
         Raises:
-            LocalProtocolError: a step is malformed; the error's text names the field, and the connection is closed.
+            LocalProtocolError: a step is malformed, or a name has no value; the connection is closed.
         """
         self._names.given |= given
         if self.outcome.failure is None:
@@ -269,7 +269,7 @@ class LiveConversation:
         """Registers memory regions for RDMA accesses of the other end.
 
         `memory` is "memory" of a conversation (docs/send.md): descriptions of regions, by name. The handle, offset and
-        length of each region become values for {"given": NAME.FIELD}.
+        length of each region become values for {"given": NAME.FIELD}. Octets beyond its content are 0xA5.
 
         Raises:
             LocalProtocolError: two regions have the same handle, or a number is invalid; the text names the field.
@@ -295,7 +295,7 @@ class LiveConversation:
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Sends the start-up request with `fields` in place of the usual values, and waits until the server accepts it.
 
-        If the server does not accept the request within `timeout_s`, `outcome.failure` is set with the step -1.
+        If no accepting Reply with queue depths arrives within `timeout_s`, `outcome.failure` is set with the step -1.
 
         Raises:
             LocalProtocolError: a field is malformed.

@@ -103,8 +103,9 @@ def read_startup(frame: bytes) -> dict[str, Any]:
     """Decodes an MPA start-up frame of at least 20 octets to its fields by name.
 
     "key" and "data" (private data) are octets, "revision" and "length" numbers. "flags" is the octet of all flags;
-    "rejected", "crc", "markers" and "enhanced" are single flags, 0 or 1. "ird", "ord" and "depth_flags" are there if
-    flag S ("enhanced") is set, and "private" if the private data begins with the message of RFC 8797.
+    "rejected", "crc", "markers" and "enhanced" are single flags, 0 or 1. "ird", "ord" and "depth_flags" are there, and
+    "data" begins after them, if flag S ("enhanced") is set and the frame has them; "private" is there if "data" begins
+    with the message of RFC 8797.
     """
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}

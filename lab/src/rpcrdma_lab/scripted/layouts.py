@@ -24,9 +24,9 @@ class VersionHeaders:
     """The table of the transport headers of one protocol version.
 
     `prefix` are the fields with which all headers begin, and `bodies` the fields after these, by number of the header
-    type. Types that are not in `bodies` have the fields of the type `usual`. `names` are the names of types by number,
-    and `error` is the number of the type of errors. `defaults` are the values of fields that a conversation leaves out;
-    other such fields are zero.
+    type. Types that are not in `bodies` are encoded with the fields of the type `usual`, and not decoded. `names` are
+    the names of types by number, and `error` is the number of the type of errors. `defaults` are the values of fields
+    that a conversation leaves out; others, except "xid" and "payload_octets", are zero or empty.
     """
 
     prefix: Fields
@@ -96,9 +96,9 @@ def is_continued(version: str, header: Mapping[str, Any]) -> bool:
 def is_call(version: str, message: Mapping[str, Any]) -> bool:
     """Returns whether a message carries an RPC call or the beginning of one.
 
-    In version "1", the direction of the RPC message decides; for RDMA_NOMSG, the presence of a Read list. In version
-    "2", the header type has to be RDMA2_MSG, RDMA2_NOMSG or ROPT_XMTREQ, and the flag RESPONSE clear. `message` has the
-    fields of a well-formed message, as `read_message` returns them.
+    In version "1", these are RDMA_MSG without an RPC message of direction 1 (a reply), and RDMA_NOMSG with a Read list.
+    In version "2", the header type has to be RDMA2_MSG, RDMA2_NOMSG or ROPT_XMTREQ, and the flag RESPONSE clear.
+    `message` has the fields of a well-formed message, as `read_message` returns them.
     """
     header = message["header"]
     if version == "1":

@@ -127,8 +127,8 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     "buffer" is the result of `buffer_segments` for it. If they also state a Maximum Receive Size, "agrees" in "buffer"
     says whether "receive_octets" there equals that size (0 or 1).
 
-    If the header type is unknown or the message ends within the header, "broken" is the cause as text, and "header" has
-    the fields decoded before.
+    If the header type is unknown or the header does not decode, "broken" is the cause as text, and "header" has the
+    fields decoded before.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}

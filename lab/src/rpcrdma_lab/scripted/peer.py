@@ -116,8 +116,8 @@ class RawPeer:
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
 
-        Flag C of the frame decides whether later frames of both ends have a CRC, flag M whether frames of the other end
-        are expected to have markers. `where` is the path of `fields` for error texts.
+        Flag C of the frame sets `crc` (whether later frames of both ends have a CRC), flag M says whether frames of the
+        other end are expected to have markers. `where` is the path of `fields` for error texts.
 
         Raises:
             LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.

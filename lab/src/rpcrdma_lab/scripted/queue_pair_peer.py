@@ -258,7 +258,7 @@ class QueuePairPeer:
     async def close(self) -> None:
         """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s.
 
-        Does nothing if no queue pair was opened, or `close` was called before.
+        Does nothing if `close` was called before, or if no queue pair was opened: the link is not released then.
         """
         driver, self._driver = self._driver, None
         if driver is None:

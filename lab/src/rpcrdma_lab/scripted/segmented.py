@@ -25,8 +25,8 @@ class FrameFault(NamedTuple):
 class SegmentedMessage:
     """The segments of a DDP message received so far.
 
-    `key` identifies the message: the opcode, and the handle of a tagged message. `octets` is the length of the payload
-    so far.
+    `key` identifies the message: the opcode, and the handle of a tagged message. `octets` is the sum of the segments'
+    lengths so far.
     """
 
     def __init__(self, key: tuple[int, ...]) -> None:

@@ -25,7 +25,7 @@ class Names:
 
     Attributes:
         given: numbers and octets by name, for {"given": NAME}.
-        heard: the fields of the last message that matched, for {"heard": PATH}.
+        heard: the fields of the last message, or start-up frame, that matched, for {"heard": PATH}.
         named: the fields of messages to which a step has given a name, for {"heard": PATH, "of": NAME}.
     """
 
@@ -101,7 +101,8 @@ def _text(value: Any, where: str) -> str:
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
     """Returns the value in `fields` at a path such as "header.writes.0.0.length"; None if there is none.
 
-    Parts of the path are names of fields, or indexes of lists, from 0.
+    Parts of the path are names of fields, or indexes of lists, from 0. Transport properties, whose names are numbers,
+    are not found.
     """
     found: Any = fields
     for part in path.split("."):
@@ -157,8 +158,9 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
     Kinds are "text" (UTF-8), "pattern" and "zeros" (of a length in octets), "words" and "longs" (lists of big-endian
     numbers of 32 and 64 bits, modulo 2**32 and 2**64), "opaque" (octets as XDR opaque of variable length), "given" and
-    "heard" (see `Names`). "from" and "first" beside "given" take a part of the octets: "from" is its start, and "first"
-    its length at most. With `UNRESOLVED`, the names before a conversation runs, a reference counts as no octets.
+    "heard" (see `Names`; without "of"). "from" and "first" beside "given" take a part of the octets: "from" is its
+    start, and "first" its length at most. With `UNRESOLVED`, the names before a conversation runs, a reference counts
+    as no octets.
 
     Args:
         value: the octets as JSON-like data.

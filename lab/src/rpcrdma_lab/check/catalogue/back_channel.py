@@ -132,7 +132,7 @@ class _Holder:
     def holding(self) -> list[Step]:
         """Steps by which the client gets a read delegation of the empty file with the handle {"given": "fresh"}.
 
-        The check is not judged if the server gives no delegation.
+        The check is not judged if the server opens the file without a delegation.
         """
         access = [_OPEN, 0, _READ | _WANT_READ_DELEGATION, 0]
         opening = [{"words": access}, self._given("client", "id"), self._owner, {"words": [0, _BY_HANDLE]}]

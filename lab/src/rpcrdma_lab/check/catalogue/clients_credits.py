@@ -32,7 +32,7 @@ def _together(messages: int) -> Step:
     """Returns a step that waits until the client has `messages` calls outstanding at once, which stay unanswered.
 
     As long as fewer calls arrive, the step answers them after a pause, and each reply grants one further credit. A
-    client that never makes `messages` calls at once is not judged.
+    client that never makes `messages` calls at once, or makes one in several messages, is not judged.
     """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)

@@ -92,9 +92,9 @@ class _Client(ABC):
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """Returns steps that expect silence or a match of `answers`, answer the client's call, and await its next one.
+        """Returns steps that expect silence or a match of `answers`, answer the client's last call, and await another.
 
-        The connection may end instead. In version 2 a further call may stand for the silence.
+        The connection may end instead. In version 2 a further call may stand for the silence, and is answered then.
         """
 
     @abstractmethod

@@ -96,7 +96,7 @@ class Version2Client:
     def with_short_segments(self) -> Step:
         """The step that answers calls until a WRITE with a Read chunk; that WRITE stays unanswered.
 
-        A call with a Read segment of more than 4096 octets fails the check.
+        An inline or Long call with a Read segment of more than 4096 octets fails the check.
         """
         short = {"all": {"length": {"max": _SEGMENT_OCTETS}}}
         calls = [{"message": {**each["message"], "header": {**each["message"]["header"], "reads": short}}}

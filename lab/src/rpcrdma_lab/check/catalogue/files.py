@@ -81,10 +81,9 @@ def made_old() -> list[Step]:
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
     """Returns steps that READ the start of the file with the handle {"given": "written"}, and expect `data`.
 
-    The READ asks for `count` octets, at most 900, and compares all that it returns. `data` are octets (docs/send.md);
-    None: the test pattern of that length. Other data break `statement`, the identifier of a statement. The READ itself
-    is not judged: other checks test its header and padding, and a server may return fewer octets than requested (RFC
-    1813 section 3.3.6).
+    The READ asks for `count` octets, at most 900. `data` are octets (docs/send.md); None: the test pattern of that
+    length. Other data break `statement`, the identifier of a statement. The READ itself is not judged: if it fails or
+    returns fewer octets than requested (RFC 1813 section 3.3.6), the check is inconclusive.
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)

@@ -42,12 +42,13 @@ OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
 class Mistake(NamedTuple):
     """A mistake in one field of a transport header, from which a check is made.
 
-    `field` and `kind` name the field and the mistake, and `message` has the wrong message. `outcome` is a name of
-    `OUTCOMES`, in version 2 also that of an error, or a list of patterns of the answer. The steps `before` precede the
-    message, `behind` stand between message and answer, and `then` follow the answer; an empty `then` stands for a NULL
-    call that is answered. `statements` and `needs` are words separated by spaces, and `conversation` has further keys
-    of the conversation. `name` is the check's identifier without the prefix of its family, such as "v1."; if it is
-    empty, the identifier is made of `field` and `kind`.
+    `field` and `kind` name the field and the mistake, and `message` has the wrong message. `outcome` is a list of
+    patterns of the answer, or a name: in version 1 one of `OUTCOMES`, otherwise that of an error. The steps `before`
+    precede the message, `behind` stand between message and answer, and `then` follow the answer; an empty `then` stands
+    for a NULL call that is answered, except after wrong properties. `behind` has no effect in version 1, and neither
+    has an effect in version 2 without extensions if `outcome` is a name. `statements` and `needs` are words separated
+    by spaces, and `conversation` has further keys of the conversation. `name` is the check's identifier without the
+    prefix of its family, such as "v1."; if it is empty, the identifier is made of `field` and `kind`.
     """
 
     field: str

@@ -126,7 +126,7 @@ class _Checks:
         return checks
 
     def requests(self) -> list[Check]:
-        """Returns the checks of requests in one transmission and in several."""
+        """Returns the checks of right requests, of the server's properties, and of reports and responses to nothing."""
         head = {"words": [_XID, 0]}
         tail = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
         receive = {2: {"any": [None, {"words": [{"given": "2.receive_octets"}]}]}}

@@ -191,7 +191,7 @@ class _Rows:
 def mistakes() -> tuple[Mistake, ...]:
     """Returns the faulty headers of version 2 that the checks send, each with the answers expected of a server.
 
-    Wrong are the first words, chunk lists, header types and property sets. No header is truncated.
+    Wrong are the first words, chunk lists, header types and property sets.
     """
     return tuple(_Rows().all())
 

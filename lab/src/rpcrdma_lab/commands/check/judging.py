@@ -65,7 +65,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
 
     Raises:
         RpcRdmaError, OSError: the server cannot be reached, the address of --listen cannot be used, or a file cannot be
-            written.
+            written. For a server, the files of --junit and --html have the verdicts so far, if they can be written.
         asyncio.CancelledError: the checks of a server were interrupted; the verdicts so far have been reported.
     """
     checks = _chosen(args)

@@ -191,7 +191,7 @@ class _Halves:
         """Adds octets that `end` (0 client, 1 server) sent; yields each message that is now whole, and its treatment.
 
         Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
-        in place of a message, and are forwarded as they are.
+        in place of a message, and are forwarded as they are. Rules apply to the last octets of such a message alone.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data

@@ -41,8 +41,9 @@ class ProxyRule:
     and `message` "call", "reply", "error" or "grant". `procedure`, `call` and `chunk` (as "Write chunk 1") are those of
     the RPC call that a message belongs to, and `segment` is the number of the segment in the chunk. `connection` counts
     the connections of the proxy, `call` the calls of a connection, and `number` the messages of a connection that the
-    other fields select. All four numbers are from 1 on. A flip inverts bit `bit` (0: the lowest) of octet `octet`
-    (negative: from the end); then `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
+    other fields select, at the times of `fault`. All four numbers are from 1 on. A flip inverts bit `bit` (0: the
+    lowest) of octet `octet` (negative: from the end); then `repair` corrects the CRC. `fault` has the times and values
+    of a delay or a cut.
     """
 
     name: str
