@@ -248,8 +248,10 @@ def test_universal_paths_keep_their_server(two: Two) -> None:
     assert moved.rename(f"{elsewhere.path}/renamed").read_text() == "name"
     top = "/".join(["", *elsewhere.parts[1:]])
     assert str((elsewhere / "renamed").rename(f"{top}/again")) == f"{elsewhere}/again"
-    with pytest.raises(IsADirectoryError):
-        (elsewhere / "again").rename(elsewhere / "copied")
+    copied = elsewhere / "copied"
+    for target in (copied, str(copied), copied.path, f"{top}/copied"):
+        with pytest.raises(IsADirectoryError):
+            (elsewhere / "again").rename(target)
     assert (elsewhere / "copied").rename(elsewhere / "new").is_dir()
     assert {str(path) for path in elsewhere.glob("./*")} >= {f"{elsewhere}/./new", f"{elsewhere}/./again"}
     assert [path.resolve() for path in elsewhere.glob(".")] == [elsewhere]

@@ -57,11 +57,11 @@ class NfsUPath(UPath):
         """Renames the object to `target` as `os.rename` does, so never into an existing directory `target`.
 
         Calls `RdmaFileSystem.mv` instead between servers and exports, where that copies the object and then removes it,
-        and with any `kwargs` or another text than "/PATH". `mv` takes the object into an existing directory `target`.
+        and with any `kwargs`. `mv` takes the object into an existing directory `target`.
 
         Args:
             target: a path, or a text: "/PATH" at this server, a URL, or "SERVER/PATH" with the server of this path.
-            kwargs: `recursive` and `maxdepth` for `mv`, which universal-pathlib deprecates.
+            kwargs: `recursive` for `mv`, and others that `mv` ignores; universal-pathlib deprecates them.
 
         Returns:
             `target` as a path, also if the object is in that directory now; this path if `target` equals it.
@@ -73,6 +73,8 @@ class NfsUPath(UPath):
         """
         if isinstance(target, str) and target.startswith("/"):
             target = self.joinpath(target)
+        elif isinstance(target, str) and target.startswith((f"{self.protocol}://", self.anchor)):
+            target = self.with_segments(target)
         if isinstance(target, type(self)) and target.protocol == self.protocol and target != self and not kwargs:
             try:
                 sync(self.fs.loop, self.fs._mv_file, self.path, target.path)  # noqa: SLF001 - fsspec's name for it
