@@ -428,8 +428,8 @@ class RdmaFileSystem(ServerFileSystem):
         async with self._at(path) as (fs, at):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, for a pattern or with `maxdepth`, copies its data alone and removes it.
+    def mv(self, path1: str, path2: str, recursive: bool = False, **_kwargs: Any) -> None:
+        """Renames an object; between exports, or for a pattern, copies its data alone and removes it.
 
         Raises OSError if the server refuses, or contents of a directory were not copied: that directory stays. A copy
         that would include a symbolic link to a directory raises IsADirectoryError, and nothing is copied or removed.
@@ -438,12 +438,12 @@ class RdmaFileSystem(ServerFileSystem):
             path1: the present path, or a pattern.
             path2: the new path; an existing directory, or a path that ends with a slash, takes the object by its name.
             recursive: whether a copy includes the contents of directories.
-            maxdepth: levels of directories that a copy includes; None: all.
+            _kwargs: ignored, `maxdepth` as by fsspec's local files: a directory is moved whole.
         """
-        sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
+        sync(self.loop, self._mv, path1, path2, recursive)
 
-    async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and await self._is_name(path1):
+    async def _mv(self, path1: str, path2: str, recursive: bool = False) -> None:
+        if isinstance(path1, str) and isinstance(path2, str) and await self._is_name(path1):
             target = self._strip_protocol(path2)
             if path2.endswith("/") or await self._isdir(path2):
                 target = f"{target.rstrip('/')}/{self._strip_protocol(path1).rpartition('/')[2]}"
@@ -454,13 +454,13 @@ class RdmaFileSystem(ServerFileSystem):
                     raise
             else:
                 return
-        for each in await self._expand_path(path1, recursive=recursive, maxdepth=maxdepth):
+        for each in await self._expand_path(path1, recursive=recursive):
             if (await self._info(each))["islink"] and await self._isdir(each):
                 # The copy leaves it out, or has an empty directory in place of it.
                 url = self.unstrip_protocol(each)
                 raise IsADirectoryError(errno.EISDIR, "a symbolic link to a directory is moved by renaming only", url)
-        await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
-        await self._rm(path1, recursive=recursive, maxdepth=maxdepth if recursive else None)  # no more than was copied
+        await self._copy(path1, path2, recursive=recursive, on_error="raise")
+        await self._rm(path1, recursive=recursive)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         async with self._at(path1) as (source, below):
