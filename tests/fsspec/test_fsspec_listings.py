@@ -100,10 +100,15 @@ def test_a_path_may_end_with_dots(fs: Any, top: Path) -> None:
         fs.info(at(top, "sub/file/."))
 
 
-def test_a_link_that_leads_nowhere_is_treated_as_one_of_this_machine_is(fs: Any, top: Path, tmp_path: Path) -> None:
+def test_links_are_treated_as_those_of_this_machine_are(fs: Any, top: Path, tmp_path: Path) -> None:
     (top / "file").write_bytes(b"12345")
-    (top / "lost").symlink_to("none")
+    (top / "up").symlink_to("..")
     local = fsspec.filesystem("file")
+    for files, tree, copy in ((fs, at(top), at(top) + "-copy"), (local, str(top), str(tmp_path / "copy"))):
+        files.cp(tree, copy, recursive=True)
+        assert [path.rpartition("/")[2] for path in files.find(copy, withdirs=True)[1:]] == ["file", "up"]
+    (top / "up").unlink()
+    (top / "lost").symlink_to("none")
     for files, tree in ((fs, at(top)), (local, str(top))):
         assert [path.rpartition("/")[2] for path in files.find(tree)] == ["file", "lost"]
         for work in (lambda: files.du(tree), lambda: files.get(tree, str(tmp_path / "to"), recursive=True)):  # noqa: B023
