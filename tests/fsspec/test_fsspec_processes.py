@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import fsspec
 import pytest
+from fsspec.core import OpenFile
 
 from fsspec_server import Served, at
 from rpcrdma.aio.urls import parse_url
@@ -104,19 +105,20 @@ for thread in threads:
 """
 
 
-def alone(program: str, served: Served, protocol: str, name: str) -> tuple[Path, str]:
-    """Runs a program in a process of its own; its directory at the server, and what it prints."""
+def alone(program: str, served: Served, protocol: str, name: str, left_open: tuple[str, ...] = ()) -> tuple[Path, str]:
+    """Runs a program in a process of its own, which leaves files open; its directory at the server, and its output."""
     directory = served.directory / f"{protocol}-{name}"
     directory.mkdir()
     url = served.url(protocol, f"/data/{directory.name}")
     done = subprocess.run([*ALONE, program, url], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    told = [line.partition(" was open for writing ")[0] for line in done.stderr.splitlines()]
+    assert (done.returncode, [line.rpartition("/")[2] for line in told]) == (0, [*left_open])
     return directory, done.stdout
 
 
 @pytest.mark.parametrize("protocol", ["rdma"], indirect=True)
 def test_after_a_fork_a_file_system_connects_anew_and_open_files_name_the_remedy(served: Served, protocol: str) -> None:
-    directory, printed = alone(IN_ITS_OWN_PROCESS, served, protocol, "forks")
+    directory, printed = alone(IN_ITS_OWN_PROCESS, served, protocol, "forks", ("unfinished",))
     said = printed.splitlines()
     assert len(said) == 3
     assert all("was opened before the process forked" in line and "open it anew in the child" in line for line in said)
@@ -326,6 +328,8 @@ async def test_a_close_that_is_cancelled_during_a_mount_closes_all_exports(monke
 
 async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     class Full:
+        name = "/full"
+
         async def close(self) -> None:
             raise OSError("no space")
 
@@ -352,3 +356,13 @@ def test_closing_a_file_system_writes_the_text_that_its_files_hold(
         assert not reader.closed
     data = (top / name).read_bytes()
     assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"a line\n"
+
+
+def test_a_closing_that_may_lose_text_is_told(fs: Any, top: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (top / "old").touch()
+    left = [OpenFile(fs, at(top, name), mode).open() for name, mode in (("new", "w"), ("old", "r+"))]
+    for text in (*left, fs.open(at(top, "written"), "w")):
+        text.write("a line\n")
+    fs.close()
+    for name, record in zip(("new", "old"), caplog.records, strict=True):
+        assert f"/{top.name}/{name} was open for writing when its file system was closed: " in record.getMessage()

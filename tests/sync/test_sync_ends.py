@@ -202,7 +202,7 @@ def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr
     (warning,) = done.stderr.splitlines()
     assert warning.startswith(
-        f"{running.url.partition('/?')[0]}/{folder.name}/unclosed was open for writing when the program ended: "
+        f"{running.url.partition('/?')[0]}/{folder.name}/unclosed was open for writing when its file system "
     )
     assert (folder / "unclosed").read_bytes() == (folder / "text").read_bytes() == b"written at the end"
 

@@ -28,12 +28,15 @@ def test_a_dropped_file_is_written(running: Running, folder: Path) -> None:
     assert (folder / "dropped").read_bytes() == b"all of it"
 
 
-def test_files_are_closed_before_their_connection(running: Running, folder: Path) -> None:
+def test_files_are_closed_before_their_connection(
+    running: Running, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with sync.nfs_open(running.url) as fs:
         left = [fs.open(f"{folder.name}/{number}", "wb") for number in range(3)]
         for file in left:
             file.write(b"left open")
     assert [file.closed for file in left] == [True] * 3
+    assert caplog.text.count(" was open for writing when its file system was closed: ") == 3, "text may be around them"
     left[0].close()
     assert [(folder / str(number)).read_bytes() for number in range(3)] == [b"left open"] * 3
 
@@ -106,7 +109,7 @@ def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
         fs.close()
     assert not fs._loop.in_use
     assert (folder / "good").read_bytes() == b"y"
-    caplog.set_level(logging.ERROR, "rpcrdma.client")
+    caplog.clear()
     with sync.nfs_open(running.url) as fs, pytest.warns(ResourceWarning, match="unclosed"):
         drop_removed(fs, f"{folder.name}/gone")
     (record,) = caplog.records

@@ -254,7 +254,7 @@ class RdmaFileSystem(ServerFileSystem):
         `close` writes what a file of text or of compressed data holds. The arguments are those of fsspec.
         """
         opened = super().open(path, mode, *args, **kwargs)
-        is_around = isinstance(opened, io.IOBase) and not isinstance(opened, BufferedNfsFile | HeldFile | UpdatedFile)
+        is_around = isinstance(opened, io.IOBase) and not hasattr(opened, "full_name")
         if is_around and not {*mode}.isdisjoint("wxa+"):
             self._mounts_here(path).wrappers.add(opened)
         return opened

@@ -23,9 +23,18 @@ from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
-from rpcrdma.sync.file_object import Writers
+from rpcrdma.sync.file_object import Writers, tell_left_open
 
-__all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of", "open_writers"]
+__all__ = [
+    "MountedPath",
+    "Mounts",
+    "Server",
+    "close_all_mounts",
+    "close_left_open",
+    "close_mounts",
+    "mounts_of",
+    "open_writers",
+]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _CLOSE_S = 10.0
@@ -51,6 +60,10 @@ class Server:
 
 class Closable(Protocol):
     """An open file with a blocking `close`."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
 
     def close(self) -> None:
         """Sends the remaining data, waits for it, and ends the use of the file."""
@@ -267,6 +280,14 @@ def _to_be_closed(mounts: Mounts) -> list[Closable]:
     return [*wrappers, *mounts.writers]
 
 
+def close_left_open(file: Closable) -> None:
+    """Closes a file of `open_writers`; with a warning in the log if it is a binary one, which may be below text."""
+    url = getattr(file, "full_name", None)
+    if url is not None and not file.closed:
+        tell_left_open(url)
+    file.close()
+
+
 async def close_mounts(server: Server) -> None:
     """Closes the mounts of `server` in the running event loop, if there are any (`Mounts.close`).
 
@@ -288,7 +309,7 @@ def close_all_mounts() -> None:
             continue  # the parent's, or of a program that has ended the loop without closing its file systems
         for file in _to_be_closed(mounts):
             try:
-                file.close()
+                close_left_open(file)
             except Exception:
                 _LOGGER.exception("closing %s failed", file)
         try:

@@ -19,7 +19,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
-from rpcrdma.fsspec.mounts import MountedPath, Mounts, Server, close_mounts, mounts_of, open_writers
+from rpcrdma.fsspec.mounts import MountedPath, Mounts, Server, close_left_open, close_mounts, mounts_of, open_writers
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, number_of, strip_url
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
@@ -160,8 +160,10 @@ class ServerFileSystem(AsyncFileSystem):
     def close(self) -> None:
         """Closes the connections that all objects with the same options share in the event loop `loop`, and waits.
 
-        Files open for writing are closed first. All are closed, also if that raises an OSError or RpcRdmaError, one of
-        which is raised at the end. A later call connects anew.
+        Files open for writing are closed first, those of text or compressed data from `open` without a loss; the log
+        warns of each other one, since what `fsspec.open` has put around it loses the data that it holds. All are
+        closed, also if that raises an OSError or RpcRdmaError, one of which is raised at the end. A later call connects
+        anew.
         """
         loop = self.loop
         assert loop is not None, "its property raises an error instead"
@@ -169,7 +171,7 @@ class ServerFileSystem(AsyncFileSystem):
             stack.callback(sync, loop, self._close)
             for server in self._servers.used():
                 for file in reversed(open_writers(server, loop)):
-                    stack.callback(file.close)
+                    stack.callback(close_left_open, file)
 
     async def _close(self) -> None:
         for end in await asyncio.gather(*map(close_mounts, self._servers.used()), return_exceptions=True):

@@ -24,7 +24,7 @@ from rpcrdma.wire.buffers import as_view
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode"]
+__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "tell_left_open"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 
@@ -309,6 +309,15 @@ class TextFile(OwnProcess, io.TextIOWrapper):
                 self._loop.post(functools.partial(self._writers.finish, self))
 
 
+def tell_left_open(name: str) -> None:
+    """Logs a warning that the binary file `name`, which is now closed, may have been below others that hold data."""
+    _LOGGER.warning(
+        "%s was open for writing when its file system was closed: data written to it is sent, but data still in an "
+        "io.TextIOWrapper, io.BufferedWriter or compressed file around it is lost; use `with` to close them",
+        name,
+    )
+
+
 def binary_mode(mode: str) -> str:
     """Returns the mode for the binary file under a text file in `mode`, as "rb" for "r"; a binary mode unchanged.
 
@@ -401,31 +410,22 @@ class Writers:
     def end(self, loop: BackgroundLoop) -> None:
         """Closes all files at the end of the process; blocks, so that it must not run in the thread of `loop`.
 
-        Logs a warning for each registered binary file. If closing a file fails, the others are closed before the error
-        is raised.
+        Logs warnings as `close`. If closing a file fails, the others are closed before the error is raised.
         """
         try:
             self.close_texts()
         finally:
-            loop.run(self._close_named)
-
-    async def _close_named(self) -> None:
-        """Logs a warning for each registered binary file, as `io` wrappers may hold data for it, then calls `close`."""
-        for file in list(self._files):
-            _LOGGER.warning(
-                "%s was open for writing when the program ended: data written to it is sent, but data still in an "
-                "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
-                in_words(file.name),
-            )
-        await self.close()
+            loop.run(self.close)
 
     async def close(self) -> None:
-        """Closes all registered binary files, and waits until dropped files are closed.
+        """Closes all registered binary files, each with a warning in the log, and waits until dropped files are closed.
 
         Raises:
             Exception: the first error of closing a file; the other files are closed all the same.
         """
         files, self._files = self._files, set()
+        for file in files:
+            tell_left_open(in_words(file.name))
         ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):

@@ -217,8 +217,9 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def close(self) -> None:
         """Closes the file system's files that are open for writing, and cancels calls of its other files.
 
-        The connection stays open, and the file system can be used further. No effect in a child process that inherited
-        the file system. Raises, after all of that, OSError or RpcRdmaError if data cannot be written.
+        The log warns of each binary file that was open for writing: what is around it may hold data. The connection
+        stays open, and the file system can be used further. No effect in a child process that inherited the file
+        system. Raises, after all of that, OSError or RpcRdmaError if data cannot be written.
         """
         if not self._loop.forked:
             try:
