@@ -12,6 +12,7 @@ import pytest
 
 from rpcrdma.cli.copies import Copies
 from rpcrdma.commands.console import ExitStatus
+from rpcrdma.limits import NFS_TREE_FAILURES_MAX, NFS_TREE_FAILURES_OCTETS_MAX
 from rpcrdma.nfs.client import NotCarried
 from rpcrdma.nfs.client.trees.tree_work import CopyReport
 from rpcrdma.nfs.errors import nfs_error
@@ -43,6 +44,22 @@ def test_each_failure_is_told_with_the_whole_path_once(
     copies.add_tree(report)
     assert capsys.readouterr().err.splitlines()[0] == f"error: {told}"
     assert copies.status is ExitStatus.FAILED
+
+
+def test_what_is_not_printed_is_counted_also_beyond_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    report = CopyReport()
+    for number in range(NFS_TREE_FAILURES_MAX + 500):
+        report.passed_over(f"in/{number}")
+    for path in ("long" * NFS_TREE_FAILURES_OCTETS_MAX, "b", "c"):
+        report.failed(path, OSError(errno.EIO, "Input/output error"))
+    copies = Copies(lambda _octets, _files: None)
+    copies.add_tree(report)
+    copies.failures.tell_of_tree([failure.error for failure in report.failures], report.failures_total, "failures")
+    told = [line for line in capsys.readouterr().err.splitlines() if " more " in line]
+    assert told == ["and 1,480 more left out", "and 2 more not copied", "error: 2 more failures"]
+    copies.report(argparse.Namespace(json=True))
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["skipped_total"], len(facts["skipped"])) == (NFS_TREE_FAILURES_MAX + 500, NFS_TREE_FAILURES_MAX)
 
 
 def test_links_to_copies_are_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

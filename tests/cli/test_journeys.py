@@ -49,7 +49,7 @@ def test_a_tree_goes_there_and_back(over: Over, scheme: str, tmp_path: Path) -> 
     assert (put["files"], put["symlinks"], put["bytes"]) == (4, 1, sum(map(len, FILES.values())))
     assert put.keys() == {
         "files", "directories", "symlinks", "bytes", "seconds", "bytes_per_s", "not_carried", "failures",
-        "failures_total", "skipped", "kept", "excluded", "hard_links",
+        "failures_total", "skipped", "skipped_total", "kept", "excluded", "hard_links",
     }  # fmt: skip
     assert contents(remote.local / "copy") == contents(tree)
     assert remote.done("ls", remote.url("/copy")).lines == ["below", "empty", "few", "large"]

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,7 @@ class Copies:
         self.failures = Failures(self.failed)
         self._failures_left_out = 0
         self.skipped: list[str] = []
+        self._skipped_left_out = 0
         self._files: set[str] = set()
         """Copies of single files: a later source may not replace one."""
         self._advance = advance
@@ -199,8 +200,7 @@ class Copies:
 
         Failures alone change the exit status: from DONE to that of the first one, and to PROTOCOL_VIOLATION if one is
         that. Entries left out are no file, directory or symbolic link. Of both, 20 (TOLD_MAX) are printed, and the
-        number of the others; entries beyond those in the report, some 1,000, are not counted. `in_url`: the paths of
-        the report are paths in an export, and are printed as URLs.
+        number of the others. `in_url`: the paths of the report are paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 
@@ -216,9 +216,10 @@ class Copies:
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
+        self._skipped_left_out += report.skipped_total - len(skipped)
         for path in report.skipped[:TOLD_MAX]:
             console.talk(f"warning: {shown(path)} was left out: it is not a file, directory or symbolic link")
-        _tell_rest("left out", len(report.skipped))
+        _tell_rest("left out", report.skipped_total, skipped)
         for index, failure in enumerate(report.failures):
             failures.name_as_in_url(failure.error)
             facts = as_json(failure.error)
@@ -230,7 +231,7 @@ class Copies:
             if index < TOLD_MAX:
                 console.error(facts["message"], facts["hint"] or "", in_report=True)
         self._failures_left_out += report.failures_total - len(report.failures)
-        _tell_rest("not copied", report.failures_total)
+        _tell_rest("not copied", report.failures_total, report.failures)
 
     def report(self, args: argparse.Namespace) -> int:
         """Prints a warning about lost properties of files, if any, and the totals; returns the exit status.
@@ -253,6 +254,7 @@ class Copies:
             "kept": self.kept,
             "hard_links": self.hard_links,
             "skipped": [{"path": path} for path in self.skipped],
+            "skipped_total": len(self.skipped) + self._skipped_left_out,
         }
         if self.not_carried:
             counts = [(text, self.not_carried[kind]) for kind, text in _NOT_CARRIED.items()]
@@ -283,6 +285,7 @@ def _naming(path: str, message: str) -> str:
     return message if names_it else f"{shown}: {message.removeprefix(name + ': ')}"
 
 
-def _tell_rest(what: str, total: int) -> None:
-    if total > TOLD_MAX:
-        console.talk(f"and {total - TOLD_MAX:,} more {what}")
+def _tell_rest(what: str, total: int, listed: Sized) -> None:
+    more = total - min(TOLD_MAX, len(listed))
+    if more:
+        console.talk(f"and {more:,} more {what}")

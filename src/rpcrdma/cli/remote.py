@@ -64,8 +64,9 @@ class Failures:
         for error in errors[:TOLD_MAX]:
             self.tell(error)
             violated = violated or self.status is ExitStatus.PROTOCOL_VIOLATION
-        if total > TOLD_MAX:
-            console.error(f"{total - TOLD_MAX:,} more {kind}")
+        more = total - min(TOLD_MAX, len(errors))
+        if more:
+            console.error(f"{more:,} more {kind}")
         if violated:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 

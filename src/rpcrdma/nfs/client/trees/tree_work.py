@@ -124,6 +124,8 @@ class CopyReport:
     """The octets of all copied files."""
     skipped: list[str] = field(default_factory=list)
     """Paths of devices, sockets and pipes, which are never copied; at most 1,000, fewer if they are long."""
+    skipped_total: int = 0
+    """The number of all devices, sockets and pipes."""
     failures: list[CopyFailure] = field(default_factory=list)
     """The first failures, at most 1,000, fewer if their paths are long."""
     failures_total: int = 0
@@ -153,11 +155,12 @@ class CopyReport:
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Adds the path of a device, socket or pipe, which is never copied, to `skipped` unless that list is full.
+        """Counts a device, socket or pipe in `skipped_total`, and adds it to `skipped` unless that list is full.
 
         Args:
             path: the path of the object in the source.
         """
+        self.skipped_total += 1
         if self._skipped_kept.takes(path):
             self.skipped.append(path)
 
