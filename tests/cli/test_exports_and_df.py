@@ -14,10 +14,14 @@ import pytest
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import ls
 from rpcrdma.cli.main import main
+from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.nfs.client import security_choice
 from support.cases import each_case
 from support.command_process import HANG_S
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.client.connect import ConnectOptions
+    from rpcrdma.aio.urls import Url
     from support.commands import Remote, StartServer
 
 
@@ -49,6 +53,43 @@ def test_exports_are_listed_with_those_who_may_mount_them(
         heading, *rows = capsys.readouterr().out.splitlines()
         assert heading.split() == ["path", "size", "used", "available", "use", "files"]
         assert [row.split()[0] for row in rows] == ["/data/a", "/data/b"]
+        assert served.stop() == 0
+
+
+@pytest.mark.thorough
+def test_an_export_or_server_that_fails_leaves_what_is_known_of_others(
+    start: StartServer,
+    tmp_path: Path,
+    nobody_listens: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def secured(options: ConnectOptions, url: Url, _mounted: object) -> ConnectOptions:
+        if url.path == "/a":
+            raise UserAuthenticationFailed("/a asks for krb5")
+        return options
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "b" / "file").touch()
+    exports = [f"--export={name}={tmp_path / name}" for name in ("a", "b")]
+    with start(tmp_path, tmp_path / "state", *exports, named_only=True) as served:
+        server, nowhere = served.urls["tcp"], f"tcp://127.0.0.1:{nobody_listens}/b"
+        with monkeypatch.context() as context:
+            context.setattr(security_choice, "secured", secured)
+            assert main(["ls", "-l", server]) == 0
+            assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["a", "b"]
+            assert main(["df", server]) == 3
+            said = capsys.readouterr()
+            assert [row.split()[0] for row in said.out.splitlines()] == ["path", "/b"]
+            assert "/a asks for krb5" in said.err
+        assert main(["df", f"{server}/b", nowhere]) == 3
+        said = capsys.readouterr()
+        assert [row.split()[0] for row in said.out.splitlines()] == ["path", "/b"]
+        assert said.err.startswith("error: cannot connect ")
+        assert main(["get", "--json", f"{server}/b/file", nowhere, str(tmp_path)]) == 3
+        report = json.loads(capsys.readouterr().out)
+        assert (report["files"], [failure["kind"] for failure in report["failures"]]) == (1, ["not_connected"])
         assert served.stop() == 0
 
 

@@ -108,6 +108,20 @@ class Copies:
         """The exit status of the command so far; DONE while no copy has failed."""
         return self.failures.status
 
+    @contextlib.contextmanager
+    def telling_the_end(self) -> Iterator[None]:
+        """A context that prints an OSError or RpcRdmaError, adds it to the failures and suppresses it.
+
+        So the report tells the copies that were made before a connection failed, too.
+        """
+        from rpcrdma.errors import RpcRdmaError  # noqa: PLC0415
+
+        try:
+            with self.failures:
+                yield
+        except RpcRdmaError as error:
+            self.failures.tell(error)
+
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
         """Returns keyword arguments for a method of `NfsFilesystem` that copies a file or tree, such as `upload`.
 

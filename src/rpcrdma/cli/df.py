@@ -36,23 +36,25 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
 
     A URL above exports stands for all of these. An OSError about one URL (no such path, no access) is printed, and the
-    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command, without --json before the
-    table of the earlier URLs.
+    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command after the table of the earlier
+    URLs.
     """
     failures = Failures()
     rows = []
-    async with Servers(args, failures) as servers:
-        for url in args.url:
-            with failures:
-                async for one in _exports_at(servers, url):
-                    with failures:
-                        filesystem, path = await servers.locate(one)
-                        facts = _facts(one.path or "/", await filesystem.statvfs(path))
-                        if args.json:
-                            console.json_line(facts)
-                        else:
-                            rows.append(_row(facts))
-    console.table(rows, right=range(1, len(_HEADINGS)), headings=_HEADINGS if rows else (), names=[0])
+    try:
+        async with Servers(args, failures) as servers:
+            for url in args.url:
+                with failures:
+                    async for one in _exports_at(servers, url):
+                        with failures:
+                            filesystem, path = await servers.locate(one)
+                            facts = _facts(one.path or "/", await filesystem.statvfs(path))
+                            if args.json:
+                                console.json_line(facts)
+                            else:
+                                rows.append(_row(facts))
+    finally:
+        console.table(rows, right=range(1, len(_HEADINGS)), headings=_HEADINGS if rows else (), names=[0])
     return failures.status
 
 

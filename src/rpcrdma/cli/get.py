@@ -43,8 +43,7 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to the local path `args.dest`.
 
     A source that is no URL, and a URL as destination, are errors (USAGE), which are printed before anything is copied.
-    Failures of files and trees are reported, and the others follow. Returns the exit status; raises RpcRdmaError if a
-    connection fails.
+    Failures of files and trees are reported, and the others follow, unless a connection fails. Returns the exit status.
     """
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
@@ -66,7 +65,7 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
         copies = Copies(bar)
         failures = copies.failures
         async with Servers(args, failures) as servers:
-            with failures:
+            with copies.telling_the_end():
                 directory = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
                 into = copies.place(args, len(urls), str(dest), directory=directory)
                 for url in urls:

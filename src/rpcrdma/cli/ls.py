@@ -286,8 +286,10 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
     """Prints the names in `below` (see `_below`) as directories.
 
     `url` is the URL of the directory that has the names; it is in no export. With -l or --json each export is mounted,
-    to read its attributes; if that raises OSError, the name is printed without attributes.
+    to read its attributes; if that raises OSError or UserAuthenticationFailed, the name is printed without attributes.
     """
+    from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
+
     args = listing.args
     listing.head(url.path or "/")
     prefix = url.path.rstrip("/") + "/"
@@ -299,7 +301,7 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
             try:
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
                 attributes = await filesystem.stat(path)
-            except OSError:
+            except (OSError, UserAuthenticationFailed):
                 # The export exists, though this caller may not mount it.
                 attributes = None
         rows.append(_Row(prefix + name if args.json else name, attributes, export=is_export))

@@ -40,8 +40,8 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma put`: copies the local files and trees `args.source` to the URL `args.dest`.
 
     A source that is a URL, and a destination that is none, are errors (USAGE), which are printed before anything is
-    copied. Failures of files and trees are reported, and the others follow. Returns the exit status; raises
-    RpcRdmaError if a connection fails.
+    copied. Failures of files and trees are reported, and the others follow, unless a connection fails. Returns the
+    exit status.
     """
     if not is_url(args.dest):
         return no_url(args.dest)
@@ -67,7 +67,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
             if all(source.is_file() for source in sources):
                 bar.expect(sum(source.stat().st_size for source in sources))
         async with Servers(args, failures) as servers:
-            with failures:
+            with copies.telling_the_end():
                 filesystem, dest = await servers.locate(url)
                 directory = await filesystem.is_dir(dest)
                 into = copies.place(args, len(sources), dest, directory=directory)

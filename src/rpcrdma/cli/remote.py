@@ -25,8 +25,9 @@ TOLD_MAX = 20
 class Failures:
     """A context for the work on each of several files: an OSError is printed and suppressed, so that the others follow.
 
-    Other errors (a lost connection, a protocol violation) and BrokenPipeError propagate. `status` is the exit status of
-    the last error, as `tell` and `tell_of_tree` set it, DONE before the first.
+    So is UserAuthenticationFailed, as of an export that demands Kerberos. Other errors (a lost connection, a protocol
+    violation) and BrokenPipeError propagate. `status` is the exit status of the last error, as `tell` and
+    `tell_of_tree` set it, DONE before the first.
 
     Args:
         collected: the list that gets the JSON objects of failures, for the command's own report; None: with --json each
@@ -100,7 +101,9 @@ class Failures:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
+        from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
+
+        if not isinstance(error, (OSError, UserAuthenticationFailed)) or isinstance(error, BrokenPipeError):
             return False
         self.tell(error)
         return True
