@@ -438,7 +438,8 @@ exports, and an exported root with many directories and no file would be walked.
 
 NFS4_DEFERRED_TRIES_MAX = 7
 """Further tries of a client's call whose first operation, such as SEQUENCE, the server defers (NFS4ERR_DELAY): with
-waits from 0.1 s on that double, 12.7 s. No grace period defers such an operation, only a server short of memory."""
+waits from 0.1 s on that double, 12.7 s, or less than the call's time limit. No grace period defers such an operation,
+only a server short of memory."""
 
 NFS4_CALL_NAME_OCTETS_MAX = 40
 """Octets of the name of a sequence of operations, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3,

@@ -39,6 +39,8 @@ _CALL_OCTETS: Final = 8 << 10
 _REPLY_OCTETS: Final = 64 << 10
 _CALLBACK_OCTETS: Final = 4 << 10
 _FIRST_DELAY_S: Final = 0.1
+_END_S: Final = 1.0
+"""The time limit, in seconds, of each call that ends a session or client: no data depends on it."""
 
 Called: TypeAlias = tuple[nfs_opnum4, Any]
 """An operation: its number and its arguments."""
@@ -51,15 +53,17 @@ class OperationRefused(RpcRdmaError):
         operation: the name of the operation, such as "READDIR"; "COMPOUND" if the reply lacks the result of an
             operation.
         status: the name of the status, such as "NFS4ERR_ACCESS"; with "COMPOUND" that of the reply, maybe "NFS4_OK".
+        how_long: the end of the message, for an operation that was tried again; else "".
     """
 
-    def __init__(self, operation: str, status: str) -> None:
-        super().__init__(f"the server answers {operation} of NFS version 4 with {status}")
+    def __init__(self, operation: str, status: str, how_long: str = "") -> None:
+        super().__init__(f"the server answers {operation} of NFS version 4 with {status}{how_long}")
         self.operation = operation
         self.status = status
+        self._how_long = how_long
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.operation, self.status)
+        return type(self), (self.operation, self.status, self._how_long)
 
 
 class ClientSession:
@@ -80,7 +84,7 @@ class ClientSession:
 
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
         Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. SEQUENCE is
-        tried again for some seconds while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
+        tried again within the time limit while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
         TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
         """
         self._number += 1
@@ -103,7 +107,7 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
 
     Args:
         caller: a connection to the server, which stays open.
-        timeout_s: the time limit of each call, in seconds.
+        timeout_s: the time limit of each call, in seconds, with the further tries of one that the server defers.
     """
     owner = client_owner4(random_bits(64).to_bytes(8, "big"), b"rpcrdma %032x" % random_bits(128))
     nobody = state_protect4_a(state_protect_how4.SP4_NONE, None)
@@ -128,26 +132,32 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
             if made is not None:
                 # A server refuses to end a session that is gone; the client may be there all the same.
                 with contextlib.suppress(OperationRefused):
-                    await _called(caller, timeout_s, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
-            await _called(caller, timeout_s, (_O.OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args(client.eir_clientid)))
+                    await _called(caller, _END_S, (_O.OP_DESTROY_SESSION, DESTROY_SESSION4args(made.csr_sessionid)))
+            await _called(caller, _END_S, (_O.OP_DESTROY_CLIENTID, DESTROY_CLIENTID4args(client.eir_clientid)))
 
 
 async def _called(caller: Caller, timeout_s: float, *operations: Called) -> list[Any]:
     """Calls COMPOUND with `operations`, each a pair (number, arguments), and returns the decoded body of each result.
 
     While the server defers the first operation (NFS4ERR_DELAY), so that none has run, sends the same call again, up to
-    `NFS4_DEFERRED_TRIES_MAX` (7) times. Raises OperationRefused if an operation fails, and others as `Caller.call`.
+    `NFS4_DEFERRED_TRIES_MAX` (7) times, all within `timeout_s`. Raises OperationRefused if an operation fails, and
+    others as `Caller.call`.
     """
+    now_s = asyncio.get_running_loop().time
+    begun_s, how_long = now_s(), ""
     call = CompoundCall.of([(int(number), args) for number, args in operations], minor_version=_MINOR_VERSION)
     reply = await caller.call(COMPOUND, call, timeout_s=timeout_s)
     for tries in range(NFS4_DEFERRED_TRIES_MAX):
-        if not reply.results or reply.results[0].status is not nfsstat4.NFS4ERR_DELAY:
+        left_s = begun_s + timeout_s - now_s()
+        if not reply.results or reply.results[0].status is not nfsstat4.NFS4ERR_DELAY or left_s <= 0:
             break
-        await asyncio.sleep(_FIRST_DELAY_S * 2**tries)
-        reply = await caller.call(COMPOUND, call, timeout_s=timeout_s)
+        await asyncio.sleep(min(_FIRST_DELAY_S * 2**tries, left_s / 2))
+        reply = await caller.call(COMPOUND, call, timeout_s=left_s / 2)
+        how_long = f" for {now_s() - begun_s:.1f} s (time limit: {timeout_s:g} s)"
     for result in reply.results:
         if result.status:
-            raise OperationRefused(result.operation.name, result.status.name)
+            deferred = result.status is nfsstat4.NFS4ERR_DELAY
+            raise OperationRefused(result.operation.name, result.status.name, how_long if deferred else "")
     if reply.status or [result.operation.number for result in reply.results] != [step[0] for step in operations]:
         raise OperationRefused("COMPOUND", reply.status.name)
     return [result.value for result in reply.results]
