@@ -23,7 +23,7 @@ from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
-from rpcrdma.sync.file_object import Writers, tell_left_open
+from rpcrdma.sync.file_object import Writers, warn_left_open
 
 __all__ = [
     "MountedPath",
@@ -284,7 +284,7 @@ def close_left_open(file: Closable) -> None:
     """Closes a file of `open_writers`; with a warning in the log if it is a binary one, which may be below text."""
     url = getattr(file, "full_name", None)
     if url is not None and not file.closed:
-        tell_left_open(url)
+        warn_left_open(url)
     file.close()
 
 

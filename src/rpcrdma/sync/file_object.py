@@ -24,7 +24,7 @@ from rpcrdma.wire.buffers import as_view
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "tell_left_open"]
+__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "warn_left_open"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 
@@ -309,7 +309,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
                 self._loop.post(functools.partial(self._writers.finish, self))
 
 
-def tell_left_open(name: str) -> None:
+def warn_left_open(name: str) -> None:
     """Logs a warning that the binary file `name`, which is now closed, may have been below others that hold data."""
     _LOGGER.warning(
         "%s was open for writing when its file system was closed: data written to it is sent, but data still in an "
@@ -425,7 +425,7 @@ class Writers:
         """
         files, self._files = self._files, set()
         for file in files:
-            tell_left_open(in_words(file.name))
+            warn_left_open(in_words(file.name))
         ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)
         for end in ends:
             if isinstance(end, BaseException):
