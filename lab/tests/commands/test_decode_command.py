@@ -181,17 +181,22 @@ def test_packets_of_another_network_are_named(monkeypatch, capsys, capture) -> N
     assert "neither iWARP nor RoCEv2 in " in err
 
 
-def test_packets_that_were_cut_when_they_were_captured_are_told(monkeypatch, capsys, tmp_path, capture) -> None:
+@each_case(
+    ("most", "said"),
+    [(60, "octets are missing in the capture"), (33, "neither iWARP nor RoCEv2"), (7, "neither iWARP nor RoCEv2")],
+)
+def test_packets_that_were_cut_when_they_were_captured_are_told(monkeypatch, capsys, capture, most, said) -> None:
+    """In their payload, in the header of TCP, and in that of IP."""
     octets = capture.read_bytes()
     out, at = bytearray(octets[:24]), 24
     while at < len(octets):
         length = int.from_bytes(octets[at + 8 : at + 12], "little")
-        kept = min(length, 60)
+        kept = min(length, most)
         out += octets[at : at + 8] + kept.to_bytes(4, "little") + octets[at + 12 : at + 16 + kept]
         at += 16 + length
     _, shown, err = decode(monkeypatch, capsys, bytes(out), "--brief")
     assert "packets were cut off when captured" in err
-    assert "octets are missing in the capture" in shown
+    assert said in shown + err
 
 
 def test_names_from_the_wire_do_not_reach_the_terminal_as_they_are(monkeypatch, capsys) -> None:

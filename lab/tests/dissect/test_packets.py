@@ -20,8 +20,9 @@ def ipv4(
     return head + A4 + B4 + options + payload
 
 
-def ipv6(payload: bytes, header: int = 6, extensions: bytes = b"") -> bytes:
-    return struct.pack(">IHBB", 6 << 28, len(extensions + payload), header, 64) + A6 + B6 + extensions + payload
+def ipv6(payload: bytes, header: int = 6, extensions: bytes = b"", total: int | None = None) -> bytes:
+    length = len(extensions + payload) if total is None else total
+    return struct.pack(">IHBB", 6 << 28, length, header, 64) + A6 + B6 + extensions + payload
 
 
 ETHERNET = bytes(12)
@@ -89,6 +90,10 @@ def test_octets_that_were_not_captured_are_counted() -> None:
     segment = transport_unit(101, ipv4(TCP + b"data")[:-3])
     assert segment is not None
     assert (segment.data, segment.missing) == (b"d", 3)
+    for packet in (ipv4(TCP + b"data", total=0), ipv6(TCP + b"data", total=0)):
+        offloaded = transport_unit(101, packet[:-3], 3)
+        assert offloaded is not None
+        assert (offloaded.data, offloaded.missing) == (b"d", 3)
 
 
 @each_case(

@@ -65,7 +65,10 @@ class CaptureDissector:
         self.segments = 0
         self.roce_packets = 0
         self.cut_packets = 0
-        """The number of TCP segments and RoCEv2 packets whose payload is not captured whole."""
+        """The number of packets not captured whole: TCP segments and RoCEv2 packets without the end of their payload.
+
+        Also all packets that are not whole and in which neither was found, perhaps because their headers are cut off.
+        """
         self.link_types_unknown: set[int] = set()
         self.damage: CaptureDamaged | None = None
         """The error at which reading the capture ended; None if it was read to its end.
@@ -93,10 +96,11 @@ class CaptureDissector:
             if packet.link_type not in LINK_TYPES:
                 self.link_types_unknown.add(packet.link_type)
                 continue
-            unit = transport_unit(packet.link_type, packet.data)
+            unit = transport_unit(packet.link_type, packet.data, packet.missing)
+            # Without its headers, nothing tells what a packet was: it may have been one that is looked for.
+            self.cut_packets += bool(packet.missing if unit is None else unit.missing)
             if unit is None:
                 continue
-            self.cut_packets += bool(unit.missing)
             if isinstance(unit, TcpSegment):
                 self.segments += 1
                 yield from self._segment(unit, time_s)

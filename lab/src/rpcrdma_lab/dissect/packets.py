@@ -76,15 +76,15 @@ def address_text(end: tuple[bytes, int]) -> str:
     return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
 
 
-def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram | None:
+def transport_unit(link_type: int, packet: bytes, missing: int = 0) -> TcpSegment | RoceDatagram | None:
     """Returns the TCP segment or RoCEv2 datagram in a captured packet.
 
     Returns None for other packets, fragments, and packets that end within the headers. `link_type` is one of
-    `LINK_TYPES`.
+    `LINK_TYPES`, and `missing` is the number of octets at the end of the packet that were not captured.
     """
     try:
         found = _network_layer(link_type, packet)
-        return _internet(packet, found) if found is not None else None
+        return _internet(packet, found, missing) if found is not None else None
     except (struct.error, IndexError):
         # A packet that ends within a header.
         return None
@@ -118,20 +118,20 @@ def _ethertype(packet: bytes, at: int) -> int | None:
     return None
 
 
-def _internet(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+def _internet(packet: bytes, at: int, missing: int) -> TcpSegment | RoceDatagram | None:
     version = packet[at] >> 4
     if version == 4:
-        return _ipv4(packet, at)
-    return _ipv6(packet, at) if version == 6 else None
+        return _ipv4(packet, at, missing)
+    return _ipv6(packet, at, missing) if version == 6 else None
 
 
-def _ipv4(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+def _ipv4(packet: bytes, at: int, missing: int) -> TcpSegment | RoceDatagram | None:
     head, _, total, _, fragment, _, protocol, _, source, destination = struct.unpack_from(">BBHHHBBH4s4s", packet, at)
     octets = (head & 0xF) * 4
     if protocol not in {_TCP, _UDP} or octets < 20 or fragment & 0x3FFF:
         return None
     # Segmentation offload leaves a length of zero in packets that the sender captures itself.
-    end = at + total if total else len(packet)
+    end = at + total if total else len(packet) + missing
     if protocol == _TCP:
         return _tcp(packet, at + octets, end, source, destination)
     masked = bytearray(packet[at : at + octets])
@@ -139,9 +139,9 @@ def _ipv4(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     return _roce(packet, at + octets, end, (source, destination), bytes(masked))
 
 
-def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
+def _ipv6(packet: bytes, at: int, missing: int) -> TcpSegment | RoceDatagram | None:
     _, payload, header, _, source, destination = struct.unpack_from(">IHBB16s16s", packet, at)
-    end = at + 40 + payload if payload else len(packet)
+    end = at + 40 + payload if payload else len(packet) + missing
     masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
     at += 40
     for _ in range(limits.CAPTURE_IPV6_EXTENSIONS_MAX):
