@@ -30,6 +30,7 @@ def test_a_ladder_has_a_column_for_each_node_and_an_arrow_for_each_message() -> 
 
 
 def test_a_ladder_ends_at_a_time_and_says_how_much_it_leaves_out() -> None:
+    assert ladder(trace(), lines_max=0)[1:] == ["(4 earlier events)"]
     assert ladder(trace(), until_s=0.003, lines_max=2)[1:] == [
         "(1 earlier events)",
         "  0.002000000                 |-------- send, 60 octets ------->|",

@@ -44,7 +44,7 @@ def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -
     if until_s is not None:
         events = [event for event in events if event.at_s <= until_s]
     events.sort(key=lambda event: (event.at_s, event.number))
-    shown = events[-lines_max:]
+    shown = events[max(len(events) - lines_max, 0) :]
     nodes = sorted({event.node for event in events} | {_sender(trace, event) or event.node for event in shown})
     shape = LadderShape(len(nodes), _MARGIN, _FIRST, _STEP)
     left_out = [f"({len(events) - len(shown)} earlier events)"] if len(events) > len(shown) else []
