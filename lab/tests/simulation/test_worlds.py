@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
-from rpcrdma.testing.virtual import Message, MessageKind, VirtualLoop, loop
+from rpcrdma.testing.virtual import EventKind, Message, MessageKind, VirtualLoop, loop
 from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
 from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.exposure import Exposure
@@ -32,6 +33,7 @@ from rpcrdma_lab.simulation.worlds.many_worlds import judged
 from rpcrdma_lab.simulation.worlds.plan import ClientPlan, Kept, Plan, PlannedCall, ServerPlan
 from rpcrdma_lab.simulation.worlds.scenario import named_scenario
 from rpcrdma_lab.simulation.worlds.world import Result, run_world
+from rpcrdma_lab.simulation.worlds.world_client import RECOVERED_S
 
 VERSIONS = ("auto", "1", "2")
 
@@ -122,6 +124,13 @@ def test_every_fault_happens_and_is_borne(version: str) -> None:
         assert result.faults == 1, each
         assert result.trace.digest() != good.trace.digest(), each
         assert not result.violations, each
+
+
+def test_no_fault_explains_a_failure_of_the_last_calls() -> None:
+    delay = fault(FaultKind.DELAY, at_s=0.25, for_s=2.0, delay_s=0.01)
+    result = run_world(plan(call(0, "null"), faults=(delay,)))
+    began_s = [each.at_s for each in result.trace.events if each.kind is EventKind.CALL and "transfer" in each.text]
+    assert min(began_s) > delay.at_s + delay.for_s + RECOVERED_S
 
 
 @pytest.mark.parametrize("lasts", [((1.0, 4.0), (2.0, 1.0)), ((1.0, 2.0), (2.0, 3.0))])
@@ -353,6 +362,13 @@ def test_an_error_of_the_package_itself_is_noticed(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(RdmaConnection, "_on_reply", broken)
     assert "errors" in complaints(run_world(plan(call(0, "null"))))
+
+
+def test_a_world_that_takes_too_long_ends_whatever_it_does_at_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a callback, whose exceptions the event loop only reports."""
+    monkeypatch.setattr(RdmaConnection, "_on_reply", lambda *_: signal.raise_signal(signal.SIGVTALRM))
+    with pytest.raises(RuntimeError, match="processor time"):
+        judged(named_scenario("mixed"), 3, Kept())
 
 
 def test_data_that_arrives_changed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

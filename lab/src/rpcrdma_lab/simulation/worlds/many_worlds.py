@@ -19,6 +19,8 @@ __all__ = ["Totals", "judged", "run_worlds"]
 
 _PROCESSOR_S = 30.0
 """Seconds of processor time after which a world counts as an endless loop: five hundred times the usual need."""
+_AGAIN_S = 1.0
+"""Seconds of processor time after which a world that goes on regardless is interrupted again."""
 _CHUNK = 25
 """Worlds that a process runs before it collects garbage and takes the next ones."""
 
@@ -130,13 +132,23 @@ def _difference(result: Result, again: Result) -> str:
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
+    expired = False
+
     def expire(_number: int, _frame: FrameType | None) -> None:
-        raise RuntimeError(f"the world did not end within {_PROCESSOR_S:g} s of processor time")
+        nonlocal expired
+        expired = True
+        # asyncio hands other exceptions of callbacks to the loop's handler, and goes on.
+        raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGVTALRM, expire)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _PROCESSOR_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _PROCESSOR_S, _AGAIN_S)
     try:
         yield
+    except KeyboardInterrupt:
+        if not expired:
+            raise
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+    if expired:
+        raise RuntimeError(f"the world did not end within {_PROCESSOR_S:g} s of processor time")

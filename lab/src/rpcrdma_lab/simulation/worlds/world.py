@@ -37,6 +37,8 @@ _TRANSFER_OCTETS = 8192
 """Octets of one READ or WRITE: few, so that files of some ten thousand octets take several."""
 _IDLE_S = 20.0
 """Virtual seconds without a message after which servers end a connection, or up to a quarter longer."""
+_UNDISTURBED_S = 1e-3
+"""Virtual seconds from the end of the disturbances, which concern a call that begins just then, to the last calls."""
 _SETTLED_S = 60.0
 """Virtual seconds in which servers notice that clients have gone."""
 _RECEIVES_BESIDE_MAX = 64
@@ -176,7 +178,8 @@ class _World:
         await asyncio.sleep(max(over_s - loop.time(), 0.0))
         self.faults.stop()
         if self.history.disturbances:
-            await asyncio.sleep(max(each.end_s for each in self.history.disturbances) - loop.time())
+            end_s = max(each.end_s for each in self.history.disturbances)
+            await asyncio.sleep(end_s + _UNDISTURBED_S - loop.time())
         await self._all(client.finish() for client in self.clients)
         await self._settle()
         self._check()
