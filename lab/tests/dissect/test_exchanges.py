@@ -225,6 +225,23 @@ def test_a_message_whose_header_cannot_be_read_is_the_call_that_an_error_refuses
     assert [exchange.outcome for exchange in found] == ["ERR_VERS", "ERR_CHUNK"]
 
 
+@each_case(
+    "octets",
+    [words(7, 1, 32, 3), words(7, 2, 0x00200001, 0x104, 1, 7, 2, 1, 0, 3), words(7, 2, 0x00200001, 0x104, 1)],
+)
+def test_a_message_that_is_never_a_call_takes_the_place_of_none(grouped, octets) -> None:
+    """An RDMA_DONE, a report with a wrong field, and one that is cut off; all with the XID of their sender's call."""
+
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, call(7))
+        capture.send(CLIENT, octets)
+        capture.send(SERVER, reply(7))
+
+    found = grouped(script)
+    assert numbers(found) == [(7, [3, 5]), (None, [4])]
+    assert found[1].messages[0].faults
+
+
 def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
     names = ProgramNames()
     names.interfaces.add(

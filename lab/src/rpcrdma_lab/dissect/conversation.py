@@ -28,6 +28,8 @@ _WITHOUT_FIELDS = {
     Protection.PRIVACY: "the {} are private (RPCSEC_GSS)",
     Protection.CONTEXT: "the {} belong to a context of RPCSEC_GSS",
 }
+_NEVER_CALLS = {REPORT, "RDMA_DONE"}
+"""Header types of messages that have the XID of a call, and are no calls themselves, whatever rule they break."""
 _INLINE_LOCATIONS = {5, 6}
 """Location types of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
 
@@ -189,7 +191,7 @@ class Conversation:
         error, or a report without faults, answers the call with its XID, a grant of credits only gets a fact, and the
         text is "" for transport properties and other messages without an XID. If `is_call` is None, a message that
         breaks a rule, and whose XID is in no unanswered call of the other end, counts as a call, which an error may
-        refuse; the text is "" for all others.
+        refuse, unless its type is in `_NEVER_CALLS`; the text is "" for all others.
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -209,7 +211,8 @@ class Conversation:
             return "a grant of credits"
         if header.xid is None or "CONNPROP" in header.kind:
             return ""
-        if is_call is None and header.faults and (1 - end, header.xid) not in self._calls:
+        may_be_call = header.kind not in _NEVER_CALLS and (1 - end, header.xid) not in self._calls
+        if is_call is None and header.faults and may_be_call:
             # An error with its XID will refuse it.
             is_call = True
         if is_call is None:
