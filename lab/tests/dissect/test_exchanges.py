@@ -21,6 +21,7 @@ from support.nfs4_client import ANONYMOUS, getattr_, putfh, sequence
 from support.nfs4_client import read as read_operation
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
+from transmission_talk import response
 
 ERR_CHUNK = 2
 Script = Callable[[HandMadeCapture], None]
@@ -130,6 +131,23 @@ def test_a_message_that_does_not_end_holds_back_no_call_beyond_the_bound(grouped
     found = grouped(script)
     assert sorted(exchange.xid or 0 for exchange in found if not exchange.whole) == [6, 7, 8]
     assert [exchange.xid for exchange in found if exchange.whole] == [9, 10, 11, 12]
+
+
+@each_case("end", [CLIENT, SERVER])
+@each_case("piece", [words(7, 2, 0x00200001, 0, 3, 0, 0, 0, 0) + reply(7)[28:], response(count=2)])
+def test_an_unfinished_reply_is_sent_by_the_responder_and_belongs_to_its_call(grouped, piece, end) -> None:
+    """By MORE, or in transmissions of the round-trip extension."""
+
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(end, piece)
+        capture.send(1 - end, words(8, 2, 0x00200001, 0, 0, 0, 0, 0, 0) + call(8)[28:])
+        capture.send(end, words(8) + piece[4:])
+
+    found = grouped(script)
+    assert numbers(found) == [(7, [3]), (8, [4, 5])]
+    senders = {CLIENT: "192.0.2.1:40000", SERVER: "192.0.2.2:20049"}
+    assert [(one.requester, one.responder) for one in found] == [(senders[1 - end], senders[end])] * 2
+    assert [one.outcome for one in found] == ["no answer"] * 2
 
 
 def test_messages_outside_of_calls_hold_back_no_call_of_another_connection() -> None:

@@ -140,6 +140,8 @@ class Conversation:
         if rpc is not None:
             message.groups.append(rpc.group)
             header.faults += rpc.faults
+        if not piece.complete and is_call is not None:
+            facts["part_of"] = "call" if is_call else "reply"
         body = Payload(piece.start, piece.octets)
         said = (
             self._follow(end, header, rpc, body, message, is_call=is_call) if piece.complete else "a part of a message"

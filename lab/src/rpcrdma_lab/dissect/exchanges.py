@@ -174,6 +174,10 @@ def _is_part(message: Message) -> bool:
     return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)
 
 
+def _is_of_reply(pieces: list[Message]) -> bool:
+    return pieces[0].facts.get("part_of") == "reply"
+
+
 def _held_octets(message: Message) -> int:
     """Returns an estimate of the memory in octets that a message and its fields take."""
     fields = (one.value for group in message.groups for one in group.walk())
@@ -221,8 +225,12 @@ class Exchanges:
 
     def finish(self) -> Iterator[Exchange]:
         """Yields the remaining exchanges, ended or not, at the end of input, in the order of their first messages."""
-        for pieces in self._pieces.values():
-            self._begin_with(pieces)
+        calls = {(call.connection, call.responder, call.xid): call for call in self._calls.values()}
+        for key, pieces in self._pieces.items():
+            if key in calls and _is_of_reply(pieces):
+                calls[key].messages += pieces
+            else:
+                self._begin_with(pieces)
         yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)
 
     def _take(self, message: Message) -> None:
@@ -266,7 +274,7 @@ class Exchanges:
         return exchange
 
     def _begin_with(self, pieces: list[Message]) -> Exchange:
-        exchange = self._begin(pieces[0], xid=pieces[0].facts.get("xid"))
+        exchange = self._begin(pieces[0], xid=pieces[0].facts.get("xid"), answer=_is_of_reply(pieces))
         exchange.messages = pieces
         return exchange
 
