@@ -125,10 +125,13 @@ def test_messages_behind_a_missing_packet_keep_their_times() -> None:
 
 
 def test_a_response_that_was_not_captured_whole_is_told_at_the_end() -> None:
-    made = connected()
-    (_, _, second, _) = made.rdma_read(SERVER, HANDLE, 0x1000, bytes(3 * MTU))
-    del made.packets[second]
-    assert names(dissected(made))[SET_UP:] == ["RDMA Read Request", "1 packets are missing in the capture"]
+    for end in (CLIENT, SERVER):
+        made = connected()
+        (_, _, second, _) = made.rdma_read(end, HANDLE, 0x1000, bytes(3 * MTU))
+        del made.packets[second]
+        request, gap = dissected(made)[SET_UP:]
+        assert names([request, gap]) == ["RDMA Read Request", "1 packets are missing in the capture"]
+        assert (gap.source, gap.destination) == (request.destination, request.source)
 
 
 def test_numbers_begin_anew_after_the_largest_one() -> None:
@@ -301,6 +304,13 @@ def test_packets_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told_after(made) == SET_UP + most + 1
     monkeypatch.setattr(lab_limits, "CAPTURE_HELD_OCTETS_MAX", 2 * MTU)
     assert told_after(made) == SET_UP + 3
+    # A further Reply drops what waits, and its octets count no more.
+    moved, other = connected(), HandMadeRoce()
+    other.set_up(server_qp=SERVER_QP + 1)
+    moved.packets += [made.packets[SET_UP], other.packets[1]]
+    for psn in range(101, 105):
+        moved.add(CLIENT, packet(0x04, SERVER_QP + 1, psn, CALL[:MTU]))
+    assert told_after(moved) == SET_UP + 2 + 3
 
 
 def test_directions_without_a_partner_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,12 +374,14 @@ def test_rdma_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     (_, first, *_) = made.rdma_read(SERVER, HANDLE, 0x1000, bytes(3 * MTU))
     made.rdma_read(SERVER, HANDLE, 0x2000, bytes(300))
     del made.packets[first]
-    assert names(dissected(made))[SET_UP:] == [
+    messages = dissected(made)[SET_UP:]
+    assert names(messages) == [
         "RDMA Read Request",
         "1 packets are missing in the capture",
         "RDMA Read Request",
         "RDMA Read Response",
     ]
+    assert [message.source == messages[0].source for message in messages] == [True, False, True, False]
 
 
 def two_reads() -> HandMadeRoce:

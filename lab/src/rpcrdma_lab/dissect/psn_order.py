@@ -12,10 +12,14 @@ __all__ = ["PacketGap", "PsnOrder"]
 
 
 class PacketGap(NamedTuple):
-    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if unknown."""
+    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if unknown.
+
+    `in_response` says that they are of an RDMA Read Response; others are of requests.
+    """
 
     packets: int
     time_s: float | None = None
+    in_response: bool = False
 
 
 class PsnOrder:

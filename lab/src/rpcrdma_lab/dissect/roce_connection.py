@@ -18,6 +18,7 @@ __all__ = ["RoceConnection"]
 
 _ACKNOWLEDGE = struct.Struct(">I")
 _ASK_AGAIN = 0
+_READ_RESPONSE = 2
 
 
 class RoceConnection(RdmaConnection):
@@ -67,7 +68,7 @@ class RoceConnection(RdmaConnection):
         else:
             half = self.halves[1 - end]
             if packet.kind.operation is Operation.READ_RESPONSE:
-                yield from self._told(end, half.respond(packet))
+                yield from self._told(1 - end, half.respond(packet))
             if packet.kind.headers:
                 yield from self._acknowledged(end, packet)
 
@@ -93,6 +94,7 @@ class RoceConnection(RdmaConnection):
             yield end, _negative(packet, f"RNR NAK, no receive is ready for packet {packet.psn}")
 
     def _told(self, end: int, found: Iterator[RdmapMessage | RocePacket | PacketGap]) -> Iterator[tuple[int, Message]]:
+        """Yields (sender, message) for each of `found`: requests of `end` (0 or 1), responses to these, and gaps."""
         for one in found:
             if isinstance(one, RocePacket):
                 name = kind_name(one.code)
@@ -101,11 +103,11 @@ class RoceConnection(RdmaConnection):
             if not isinstance(one, PacketGap):
                 whole = rdma_message(one, "roce", "packets")
                 whole.time_s = one.time_s
-                yield end, whole
+                yield 1 - end if one.opcode == _READ_RESPONSE else end, whole
                 continue
             self.conversation.lose()
             yield (
-                end,
+                1 - end if one.in_response else end,
                 Message(
                     "roce",
                     f"{one.packets} packets are missing in the capture",

@@ -162,7 +162,10 @@ class RoceConnections:
                 tracked.ends[end] = direction[:2]
                 self._name(own, known)
                 yield from self._follow(direction, (tracked, 1 - end), time_s)
-        yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
+        before = tracked.roce.held_octets
+        message = tracked.roce.manage(known[1], said)
+        self._held_octets += tracked.roce.held_octets - before
+        yield RoceMessage(tracked, known[1], message, time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
         """Finds the connection of `said`, the connection management message in `packet`, by Remote Communication ID.

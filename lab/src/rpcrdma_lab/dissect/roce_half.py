@@ -200,7 +200,7 @@ class RoceHalf:
         for packet in packets:
             if isinstance(packet, PacketGap):
                 self._reads.pop(read.psn, None)
-                yield packet
+                yield packet._replace(in_response=True)
                 return
             message = read.response
             if message is None:
