@@ -48,7 +48,7 @@ from rpcrdma_lab.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, Tria
 from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
 from rpcrdma_lab.check.entry import check
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
-from rpcrdma_lab.scripted import RawTarget, ServingConversation, run_conversation
+from rpcrdma_lab.scripted import RawTarget, ServingConversation, open_conversation, run_conversation
 from support import raw_calls
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
@@ -259,11 +259,14 @@ def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
 
 
 @pytest.mark.thorough
-def test_connections_without_a_check_do_not_end_the_check_of_another_one(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> Verdict:
-        checks = [each for each in CLIENT_CATALOGUE if each.id == "client.startup.rejected"]
-        trial = ClientTrial(checks, TrialOptions(timeout_s=60.0))
+def test_other_connections_do_not_end_the_check_of_one(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> list[Verdict]:
+        checks = [each for each in CLIENT_CATALOGUE if each.id in {"client.calls", "client.startup.rejected"}]
+        told: list[Result] = []
+        trial = ClientTrial(checks, TrialOptions(timeout_s=60.0), told.append)
         async with listening(trial, "127.0.0.1", 0) as (host, port):
+            calling = await open_conversation({"steps": []}, RawTarget(host=host, port=port))
+            assert await calling.run([{"say": NULL}, REPLIED])
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE))
             await reader.readexactly(20)
@@ -275,10 +278,14 @@ def test_connections_without_a_check_do_not_end_the_check_of_another_one(caplog:
             await until(lambda: "its start-up failed: the connection is closed" in caplog.text)
             assert not trial.done.is_set()
             writer.transport.abort()
+            await until(lambda: told)
+            assert not trial.done.is_set()
+            assert await calling.run([OTHER, REPLIED])
             await trial.done.wait()
-        return trial.results()[0].verdict
+            await calling.close()
+        return [each.verdict for each in trial.results()]
 
-    assert local_streams.run(main()) is Verdict.CONFORMS
+    assert local_streams.run(main()) == [Verdict.CONFORMS] * 2
 
 
 @pytest.mark.thorough

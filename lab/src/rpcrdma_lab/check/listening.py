@@ -61,10 +61,10 @@ class TrialOptions:
 class ClientTrial:
     """Runs checks on the connections that a client makes, one check on each.
 
-    The event `done` of this object is set when no check waits for a connection (others may still run), after three
-    connections that no waiting check fits, and after a malformed check. A check runs on a connection that began with
-    its protocol version; checks of version 1 run on all. Checks with a wrong start-up run last, since they may keep a
-    client from connecting again.
+    The event `done` of this object is set when every check has a result, after three connections that no waiting check
+    fits while no check runs, and after a malformed check. A check runs on a connection that began with its protocol
+    version; checks of version 1 run on all. Checks with a wrong start-up run last, since they may keep a client from
+    connecting again.
 
     Args:
         checks: the checks, in order.
@@ -210,7 +210,8 @@ class ClientTrial:
         self._budget.shorten(result)
         self._met[result.check.id] = result
         self._on_result(result)
-        if not self._left:
+        # Without a check that waits, others may still run, and wait again.
+        if len(self._met) == len(self._checks):
             self.done.set()
 
     def results(self) -> list[Result]:
