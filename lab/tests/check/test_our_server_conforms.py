@@ -35,6 +35,7 @@ def test_every_check_conforms(recorded: Callable[[str], Recorded], versions: str
 OVER_A_DEVICE = [
     "ddp.version.*",
     "mpa.startup.no-private-data",
+    "rdmap.read.one-at-a-time",
     "rpc.two-calls",
     "v1.credits.*",
     "v1.invalidation.*",
@@ -57,7 +58,7 @@ def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen(judge
     found = {result.check.id: (result.verdict, result.cause[:27]) for result in results}
     right, not_seen = (Verdict.CONFORMS, ""), (Verdict.NOT_SEEN, "it judges the frames of iWARP"[:27])
     assert found == {check.id: not_seen if check.of_frames else right for check in checks}
-    assert {check.id[:3] for check in checks if check.of_frames} == {"ddp", "mpa"}
+    assert {check.id[:3] for check in checks if check.of_frames} == {"ddp", "mpa", "rdm"}
 
 
 def test_without_leave_to_write_nothing_is_written(judge: Judge) -> None:

@@ -46,7 +46,7 @@ class Check:
     def of_frames(self) -> bool:
         """Whether the conversation sends or expects handmade frames, which is impossible over an RDMA device."""
         start = self.conversation.get("startup", {})
-        return start is None or start.keys() > _PRIVATE_DATA or any(map(_is_of_frames, self.conversation["steps"]))
+        return start is None or not start.keys() <= _PRIVATE_DATA or any(map(_is_of_frames, self.conversation["steps"]))
 
     @property
     def sections(self) -> tuple[str, ...]:
