@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.verbs import Completion, Status, Verb
 from rpcrdma_lab.limits import RAW_WAITING_MAX
 from rpcrdma_lab.scripted import QueuePairPeer
@@ -28,6 +31,23 @@ def test_a_device_that_tells_no_end_holds_no_conversation_up(monkeypatch: pytest
 
     asyncio.run(main())
     assert told == ["the conversation is over", "closed"]
+
+
+def test_a_link_without_a_queue_pair_is_released_once() -> None:
+    link: Any = SimpleNamespace(active=True, provider="verbs", refuse=Mock(), open=Mock(side_effect=ConnectFailed("")))
+
+    async def main(fields: Mapping[str, Any], error: type[Exception]) -> None:
+        peer = QueuePairPeer(link, "1", [], Names({"private_data": b""}))
+        with pytest.raises(error):
+            await peer.start(fields, "startup")
+        await peer.close()
+        await peer.close()
+
+    asyncio.run(main({"ird": 1}, LocalProtocolError))
+    assert link.refuse.call_count == 1
+    # The provider has released this one.
+    asyncio.run(main({}, OSError))
+    assert link.refuse.call_count == 1
 
 
 def test_messages_that_no_step_hears_get_no_receives() -> None:

@@ -103,6 +103,7 @@ class QueuePairPeer:
         self._names = names
         self._note = PassageLog(log).note
         self._driver: Driver | None = None
+        self._released = False
         self._regions: list[MemoryRegion] = []
         self._heard: deque[Heard] = deque()
         self._unposted: list[memoryview] = []
@@ -160,6 +161,8 @@ class QueuePairPeer:
 
     def _open(self, private_data: bytes) -> Driver:
         timer = DeadlineTimer(asyncio.get_running_loop(), self._turn)
+        # A link that fails to open is released.
+        self._released = True
         self._driver = self._link.open(private_data, timer, self._turn, self._over.set)
         return self._driver
 
@@ -258,10 +261,13 @@ class QueuePairPeer:
     async def close(self) -> None:
         """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s.
 
-        Does nothing if `close` was called before, or if no queue pair was opened: the link is not released then.
+        If no queue pair was opened, only releases the link. Does nothing if `close` was called before.
         """
         driver, self._driver = self._driver, None
         if driver is None:
+            if not self._released:
+                self._released = True
+                self._link.refuse()
             return
         for region in self._regions:
             driver.protection_domain.invalidate(region)
