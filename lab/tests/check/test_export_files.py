@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -115,3 +116,9 @@ def test_a_file_that_is_half_written_is_removed(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="no space left"):
         prepared(tmp_path, lambda *_: asyncio.sleep(0))
     assert list((tmp_path / "export").iterdir()) == []
+    monkeypatch.setattr(NfsFilesystem, "unlink", AsyncMock(side_effect=OSError("no way")))
+    with pytest.raises(OSError, match="no space left") as failed:
+        prepared(tmp_path, lambda *_: asyncio.sleep(0))
+    (note,) = failed.value.__notes__
+    (left,) = (tmp_path / "export").iterdir()
+    assert note.startswith(f"remove ./{left.name} and ")

@@ -19,6 +19,7 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
 from rpcrdma.cli.main import build_parser
+from rpcrdma.errors import ConnectFailed
 from rpcrdma_lab.check import CATALOGUE, Abilities
 from rpcrdma_lab.check.reports import as_html, as_json, as_junit
 from rpcrdma_lab.check.verdicts import FAILURES, Result, Verdict
@@ -255,6 +256,26 @@ async def test_the_report_is_written_before_the_server_is_left(
         await running
     assert capsys.readouterr() == ("", "note: remove a file\n")
     assert report.exists()
+
+
+async def test_a_file_that_stays_behind_is_noted_beside_the_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @asynccontextmanager
+    async def prepared(*_: object, **__: object) -> AsyncIterator[Abilities]:
+        abilities = Abilities(notes=["no file is known"])
+        try:
+            yield abilities
+        finally:
+            abilities.notes.append("remove a file")
+
+    monkeypatch.setattr(judging, "prepared_export", prepared)
+    monkeypatch.setattr(judging, "spoken_versions", AsyncMock(side_effect=OSError("gone")))
+    args = build_parser().parse_args(["check", "rdma://192.0.2.1/", "--only", "v1.null"])
+    args.capture = None
+    with pytest.raises(ConnectFailed):
+        await judging.judge(args)
+    assert capsys.readouterr() == ("", "note: remove a file\n")
 
 
 async def test_the_report_on_clients_is_written_before_their_connections_end(

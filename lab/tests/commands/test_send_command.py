@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma_lab.check import Abilities, export_files
 from support.cases import each_case
 
 if TYPE_CHECKING:
@@ -179,6 +181,18 @@ def test_checks_find_their_files_and_limits_as_rpcrdma_check_does(start: StartSe
             assert main(["send", url, "--write", ".", str(file)]) == 0, (check, capsys.readouterr().err)
             assert capsys.readouterr().err == "all answers are as expected\n"
         assert [path.name for path in root.iterdir()] == ["file"]
+
+
+def test_a_file_that_stays_behind_is_noted(sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def prepared(*_: object, **__: object) -> AsyncIterator[Abilities]:
+        abilities = Abilities(notes=["no file"])
+        yield abilities
+        abilities.notes.append("remove a file")
+
+    monkeypatch.setattr(export_files, "prepared_export", prepared)
+    _, _, err = sent({"steps": [{"say": {"body": {"given": "written"}}}]}, url=NOWHERE)
+    assert [line for line in err.splitlines() if line.startswith("note: ")] == ["note: no file", "note: remove a file"]
 
 
 def test_options_that_the_conversation_decides_are_refused(sent) -> None:

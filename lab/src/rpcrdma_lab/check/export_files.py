@@ -41,8 +41,8 @@ async def prepared_export(
 
     The abilities have the files' handles and contents; their `notes` say why no file was found, as after a failed call
     or connection, or which created file could not be removed. Created files are removed at exit over a new connection,
-    since a check may end the existing ones. Without `write`, an exit without an exception sets `file_changed` of the
-    abilities if the file was changed or removed.
+    since a check may end the existing ones. If not all files can be created, the exception has the notes. Without
+    `write`, an exit without an exception sets `file_changed` of the abilities if the file was changed or removed.
 
     Args:
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.
@@ -75,6 +75,11 @@ async def prepared_export(
         except (RpcRdmaError, OSError) as error:
             # A mistyped path would leave checks out, and nothing would fail.
             if write is not None or isinstance(error, FileNotFoundError):
+                if made:
+                    await _remove(opening, made, abilities)
+                    made.clear()
+                for note in abilities.notes:
+                    error.add_note(note)
                 raise
             abilities.notes.append(f"no file is known: {_in_words(error)}")
         yield abilities

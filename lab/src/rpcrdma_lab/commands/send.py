@@ -142,8 +142,8 @@ async def _known(
 
     The values are those of --given, and for other names of `wanted` those that `rpcrdma check` finds: of files at the
     URL's path, and of the protocol versions that the server speaks at `target`. At exit the files created for --write
-    are removed; a failure of that is not reported. A file that is not found without --write leaves its names without a
-    value, and is noted on the console.
+    are removed. The console notes which of them could not be removed, and a file that is not found without --write,
+    which leaves its names without a value.
 
     Raises:
         RpcRdmaError: the server cannot be reached at `target`, or does not offer NFS; with --write, a call failed.
@@ -157,18 +157,24 @@ async def _known(
     given = dict(args.given)
     wanted = wanted - given.keys()
     abilities = Abilities(given={**_NFS, "credential": own_credential()})
+
+    def note() -> None:
+        while abilities.notes:
+            console.talk(f"note: {abilities.notes.pop(0)}")
+
     async with contextlib.AsyncExitStack() as stack:
         if wanted & _OF_EXPORT:
             fresh_files = int("fresh" in wanted)
             preparing = prepared_export(
                 args.url, options, mount_port=args.mount_port, write=args.write, fresh_files=fresh_files
             )
+            # After the removal of the files.
+            stack.callback(note)
             abilities = await stack.enter_async_context(preparing)
             abilities.given |= _NFS
             if abilities.fresh_files:
                 abilities.given["fresh"] = abilities.fresh_files.pop()
-            for note in abilities.notes:
-                console.talk(f"note: {note}")
+            note()
         if wanted - abilities.given.keys() - _OF_EXPORT:
             with connecting(target):
                 abilities.add_spoken(await spoken_versions(replace(target, capture=None), abilities.given))

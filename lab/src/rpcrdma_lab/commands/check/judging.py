@@ -107,6 +107,7 @@ async def _judge_server(
     results: list[Result] = []
     versions: dict[str, Outcome] = {}
     notes: list[str] = []
+    begun = 0
     told: int | None = None
 
     def every(cause: str) -> list[Result]:
@@ -119,6 +120,7 @@ async def _judge_server(
     try:
         async with _prepared(args, program, FRESH_FILES * recalling + 1 if recalling else 0) as abilities:
             notes = abilities.notes
+            begun = len(notes)
             try:
                 versions = await _spoken(args, target, program, abilities.given)
                 await _run(args, checks, target, abilities, versions, results)
@@ -137,6 +139,8 @@ async def _judge_server(
         raise
     except (RpcRdmaError, OSError) as error:
         unseen = every(f"the run ended before it: {describe(error)[0]}")
+        for note in notes[begun:]:
+            console.talk(f"note: {note}")
         _write(files, str(args.url), as_json(str(args.url), list(versions), notes, unseen), unseen)
         raise
     if abilities.file_changed:
