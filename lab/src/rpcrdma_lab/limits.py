@@ -97,7 +97,7 @@ EXPLAINED_PAGE_OCTETS_MAX = 2048
 PROXY_HELD_OCTETS_MAX = 16 << 20
 """Octets of one direction that a proxy holds until their message is whole: 16 RDMA Writes of the size that NFS uses.
 
-The proxy forwards the octets of longer messages without decoding them.
+The proxy forwards the octets of longer messages as they arrive: rules neither drop nor change such a message.
 """
 
 PROXY_DELAYED_OCTETS_MAX = 64 << 20

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +19,9 @@ from dissected_captures import GETATTR, READ, call, dissected, reply
 from rpcrdma.cli.main import main
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma_lab import limits as lab_limits
-from rpcrdma_lab.commands.proxy.relay import DelayLine
+from rpcrdma_lab.commands.proxy.relay import DelayLine, _Halves
 from rpcrdma_lab.commands.proxy.rules import Decision, RuledConnection, read_rules
+from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
 from rpcrdma_lab.simulation.worlds.faults import Side
 from rpcrdma_lab.simulation.worlds.scenario import ScenarioError
@@ -27,7 +29,7 @@ from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
-from support.raw_iwarp import fpdu, untagged
+from support.raw_iwarp import fpdu, tagged, untagged
 from support.simulated import run_in_virtual_time
 
 if TYPE_CHECKING:
@@ -170,6 +172,7 @@ class Sink:
     """The writer of one end, with the times at which octets leave."""
 
     def __init__(self) -> None:
+        self.transport = Mock()
         self.left: list[tuple[float, bytes]] = []
 
     def write(self, data: bytes) -> None:
@@ -219,6 +222,43 @@ def test_messages_that_wait_for_their_delay_are_bounded(monkeypatch: pytest.Monk
 
     # The second message leaves at 1 s with the first one; only then the third is taken.
     assert run_in_virtual_time(main()) == [0.0, 1.0, 1.0]
+
+
+@each_case(("cut", "last"), [(True, False), (False, True)])
+async def test_a_cut_and_an_end_wait_for_the_octets_before_them(*, cut: bool, last: bool) -> None:
+    """The receiver is slow: its system takes a part of the octets only."""
+    near, far = socket.socketpair()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    far.setblocking(False)
+    _, sink = await asyncio.open_connection(sock=near)
+    line = DelayLine(sink)
+    await line.send(Decision(bytearray(50_000), cut=cut), last=last)
+    delivering = asyncio.ensure_future(line.deliver())
+    while not delivering.done():
+        await asyncio.get_running_loop().sock_recv(far, 1024)
+    assert (delivering.exception() is not None) == cut
+    assert sink.transport.get_write_buffer_size() == 0
+    sink.transport.abort()
+    far.close()
+
+
+def test_only_whole_messages_are_dropped_or_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of a longer one has left before its rules are known."""
+    monkeypatch.setattr(lab_limits, "PROXY_HELD_OCTETS_MAX", 100)
+    kinds = ('"drop"', '"flip"', '"delay"\ndelay_s = 1', '"cut"\nafter_octets = 280')
+    text = "".join(f'[[fault]]\noperation = "write"\nkind = {kind}\n' for kind in kinds)
+    halves = _Halves(RuledConnection(read_rules(text, "rules.toml", 0)[0]), Settings())
+    start, end, short = (
+        fpdu(tagged(0, 7, offset, bytes(octets), last=last))
+        for offset, octets, last in ((0, 200, False), (200, 50, True), (0, 50, True))
+    )
+    (none, first), (_, second) = [*halves.taken(0, start), *halves.taken(0, end)]
+    assert (none, first) == (None, Decision(bytearray(start)))
+    assert (second.data, second.delay_s, second.cut) == (end, 1, True)
+    told = f"not made, the first {len(start)} octets were forwarded before"
+    assert second.words[:2] == [f"drop (fault[0]: {told})", f"flip (fault[1]: {told})"]
+    ((_, third),) = halves.taken(0, short)
+    assert third.data == b""
 
 
 @pytest.fixture(scope="module")

@@ -122,6 +122,8 @@ class DelayLine:
 
     def __init__(self, sink: asyncio.StreamWriter) -> None:
         self._sink = sink
+        # `drain` then waits for all octets: the end of the connection would discard the rest.
+        sink.transport.set_write_buffer_limits(0)
         self._messages: asyncio.Queue[tuple[float, Decision, bool]] = asyncio.Queue()
         self._due_s = 0.0
         self._octets = 0
@@ -174,6 +176,7 @@ class _Halves:
         self._iwarp = IwarpConnection(settings)
         self._ruled = ruled
         self._held = (bytearray(), bytearray())
+        self._forwarded = [0, 0]
         self._messages = 0
         self._start_s = time.monotonic()
 
@@ -191,7 +194,8 @@ class _Halves:
         """Adds octets that `end` (0 client, 1 server) sent; yields each message that is now whole, and its treatment.
 
         Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
-        in place of a message, and are forwarded as they are. Rules apply to the last octets of such a message alone.
+        in place of a message, and are forwarded as they are. When such a message is whole, it is yielded with its last
+        octets; of the faults only a delay and a cut are made then.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data
@@ -202,7 +206,9 @@ class _Halves:
             # Behind the message are the octets that the decoder has not read yet.
             whole = bytes(held[: len(held) - half.unread])
             del held[: len(whole)]
-            yield message, self._ruled.decide(_SIDES[end], message, whole, self.now_s)
+            before, self._forwarded[end] = self._forwarded[end], 0
+            yield message, self._ruled.decide(_SIDES[end], message, whole, self.now_s, before)
         if half.foreign or len(held) > limits.PROXY_HELD_OCTETS_MAX:
+            self._forwarded[end] += len(held)
             yield None, Decision(held[:])
             held.clear()

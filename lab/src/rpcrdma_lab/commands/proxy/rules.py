@@ -190,22 +190,24 @@ class RuledConnection:
         """For the message number of a call, the call's number in the connection and its procedure."""
         self._called = 0
 
-    def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
+    def decide(self, side: Side, message: Message, octets: bytes, now_s: float, forwarded: int = 0) -> Decision:
         """Counts a message that `side` has sent; returns what all rules that select it do to it: octets, delay, cut.
 
         `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began. If
-        no rule selects the message, its octets are forwarded as they are, at once.
+        no rule selects the message, its octets are forwarded as they are, at once. `forwarded` is the number of octets
+        of the message that were forwarded before `octets`: if there are any, the message is neither dropped nor
+        changed, as `words` of the decision then say.
         """
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":
             self._operations[side] += 1
-        self._octets[side] += len(octets)
+        self._octets[side] += forwarded + len(octets)
         call = self._call_of(message)
         for place, rule in enumerate(self._rules):
             if rule.side and rule.side != side:
                 continue
             if self._meets(place, rule, side, message, call, now_s):
-                self._apply(rule, message, decision)
+                self._apply(rule, message, decision, forwarded)
         return decision
 
     def _call_of(self, message: Message) -> tuple[int, str]:
@@ -236,9 +238,11 @@ class RuledConnection:
         return rule.number in {None, self._matches[place]}
 
     @staticmethod
-    def _apply(rule: ProxyRule, message: Message, decision: Decision) -> None:
+    def _apply(rule: ProxyRule, message: Message, decision: Decision, forwarded: int) -> None:
         failure = ""
-        if rule.kind == "drop":
+        if forwarded and rule.kind in {"drop", "flip"}:
+            failure = f"not made, the first {forwarded} octets were forwarded before"
+        elif rule.kind == "drop":
             decision.data.clear()
         elif rule.kind == "flip":
             failure = _flip(decision.data, rule, is_frame=message.protocol != "mpa")
