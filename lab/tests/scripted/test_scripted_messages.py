@@ -164,9 +164,12 @@ def test_a_start_up_frame_is_read_with_its_depths() -> None:
         ({"a": {"words": [1]}}, {"a": b"\0\0\0\1"}, True),
         ({"a": {"ends": "01"}}, {"a": b"\0\1"}, True),
         ({"a": {"ends": "02"}}, {"a": b"\0\1"}, False),
+        ({"2": "01"}, {2: b"\1"}, True),
+        ({"2": "01"}, {"2": b"\1"}, True),
+        ({"\u00b2": "01"}, {2: b"\1"}, False),
     ],
 )
-def test_patterns(pattern: dict[str, Any], found: dict[str, Any], *, same: bool) -> None:
+def test_patterns(pattern: dict[str, Any], found: dict[str | int, Any], *, same: bool) -> None:
     assert (difference(pattern, found, NAMES) is None) is same
 
 
@@ -229,8 +232,15 @@ def test_an_rpc_message_may_end_at_any_octet() -> None:
 
 def test_a_field_of_a_named_message_is_a_value() -> None:
     names = Names()
-    names.named["old"] = {"header": {"xid": 7}}
+    names.named["old"] = {"header": {"xid": 7, "properties": {2: b"\0\0\x20\0"}}, "parts": {"2": b"part"}}
     assert number({"heard": "header.xid", "of": "old", "plus": 1}, names, "step") == 8
+    whole: dict[str, Any] = {"heard": "header.properties.2", "of": "old"}
+    assert octets(whole, names, "step") == b"\0\0\x20\0"
+    assert octets({**whole, "from": 2, "first": 1}, names, "step") == b"\x20"
+    assert octets({"heard": "parts.2", "of": "old"}, names, "step") == b"part"
+    for absent in ("header.properties.3", "header.properties.\u00b2"):
+        with pytest.raises(LocalProtocolError, match=r"step: expected octets in .*, found null"):
+            octets({"heard": absent, "of": "old"}, names, "step")
     with pytest.raises(LocalProtocolError, match="step: no message has the name 'new'"):
         number({"heard": "header.xid", "of": "new"}, names, "step")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma_lab.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.values import Names, field_named, number, octets
 
 __all__ = ["difference"]
 
@@ -67,10 +67,7 @@ def _by_mapping(pattern: Mapping[str, Any], found: Any, names: Names, where: str
     if not isinstance(found, Mapping):
         return _told(where, "fields", found)
     for key, value in pattern.items():
-        # Properties have numbers for names.
-        miss = difference(
-            value, found.get(int(key) if key.isdigit() else key), names, f"{where}.{key}" if where else key
-        )
+        miss = difference(value, field_named(found, key), names, f"{where}.{key}" if where else key)
         if miss is not None:
             return miss
     return None

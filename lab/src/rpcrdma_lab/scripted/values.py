@@ -10,12 +10,24 @@ from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["CONTENT_OCTETS_MAX", "UNRESOLVED", "Names", "field_at", "in_words", "number", "octets", "pattern"]
+__all__ = [
+    "CONTENT_OCTETS_MAX",
+    "UNRESOLVED",
+    "Names",
+    "field_at",
+    "field_named",
+    "in_words",
+    "number",
+    "octets",
+    "pattern",
+]
 
 CONTENT_OCTETS_MAX = 1 << 28
 """Octets of one value or region: a larger number is a mistake, and would take too much memory."""
 _NUMBER_MAX = 1 << 64
 _WORDS_MAX = 80
+_REFERENCE = {"given", "heard", "of", "from", "first"}
+"""Keys of a reference to octets, and to a part of them."""
 
 
 class Names:
@@ -101,18 +113,22 @@ def _text(value: Any, where: str) -> str:
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
     """Returns the value in `fields` at a path such as "header.writes.0.0.length"; None if there is none.
 
-    Parts of the path are names of fields, or indexes of lists, from 0. Transport properties, whose names are numbers,
-    are not found.
+    Parts of the path are names of fields (see `field_named`), or indexes of lists, from 0.
     """
     found: Any = fields
     for part in path.split("."):
         if isinstance(found, Mapping):
-            found = found.get(part)
-        elif isinstance(found, (list, tuple)) and part.isdigit() and int(part) < len(found):
+            found = field_named(found, part)
+        elif isinstance(found, (list, tuple)) and part.isdecimal() and int(part) < len(found):
             found = found[int(part)]
         else:
             return None
     return found
+
+
+def field_named(fields: Mapping[Any, Any], name: str) -> Any:
+    """Returns the value of a field, None if absent; the names of transport properties are numbers, as "2" here."""
+    return fields.get(int(name) if name.isdecimal() and name not in fields else name)
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
@@ -158,9 +174,9 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
     Kinds are "text" (UTF-8), "pattern" and "zeros" (of a length in octets), "words" and "longs" (lists of big-endian
     numbers of 32 and 64 bits, modulo 2**32 and 2**64), "opaque" (octets as XDR opaque of variable length), "given" and
-    "heard" (see `Names`; without "of"). "from" and "first" beside "given" take a part of the octets: "from" is its
-    start, and "first" its length at most. With `UNRESOLVED`, the names before a conversation runs, a reference counts
-    as no octets.
+    "heard" (see `Names.value`). "from" and "first" beside these two take a part of the octets: "from" is its start, and
+    "first" its length at most. With `UNRESOLVED`, the names before a conversation runs, a reference counts as no
+    octets.
 
     Args:
         value: the octets as JSON-like data.
@@ -178,8 +194,8 @@ def octets(value: Any, names: Names, where: str) -> bytes:
             raise LocalProtocolError(f'{told}; text is {{"text": ...}}') from None
     if isinstance(value, list):
         return b"".join(octets(part, names, f"{where}[{index}]") for index, part in enumerate(value))
-    if isinstance(value, Mapping) and value.keys() - {"given"} and value.keys() <= {"given", "from", "first"}:
-        whole = octets({"given": value.get("given")}, names, where)
+    if isinstance(value, Mapping) and value.keys() & {"given", "heard"} and value.keys() <= _REFERENCE:
+        whole = bytes(names.value(value, where, bytes) or b"")
         start = number(value.get("from", 0), names, f"{where}.from")
         return whole[start : start + number(value.get("first", len(whole)), names, f"{where}.first")]
     if isinstance(value, Mapping) and len(value) == 1:
@@ -200,8 +216,6 @@ def octets(value: Any, names: Names, where: str) -> bytes:
         if kind == "opaque":
             data = octets(content, names, where)
             return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
-        if kind in {"given", "heard"}:
-            return bytes(names.value(value, where, bytes) or b"")
     raise LocalProtocolError(f'{where}: {in_words(value)} is not octets: write hex digits, or {{"words": [1, 2]}}')
 
 
