@@ -1,7 +1,8 @@
 """The attributes of version 4 (RFC 8881 section 5): their values in `fattr4`, from and to those of an exported tree.
 
 A set of attributes is an integer here, with a bit for each number: the words of a bitmap4, the first lowest. Owners are
-numbers in decimal, which every client takes (section 5.9), or names of this machine's accounts with a domain.
+sent as numbers in decimal, which every client takes (section 5.9). Those that clients set may also be names of this
+machine's accounts with a domain.
 """
 
 from __future__ import annotations
@@ -279,8 +280,8 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
 
     Looks up names of owners among the accounts of this machine, which may block. Raises Refused (NFS4ERR_ATTRNOTSUPP:
     an attribute is not supported; NFS4ERR_INVAL: an attribute cannot be set, or has no valid value; NFS4ERR_FBIG: no
-    file can have this size; NFS4ERR_BADOWNER: an unknown name; NFS4ERR_BADXDR: the values do not decode, or their
-    number is not that of the attributes).
+    file can have this size; NFS4ERR_BADOWNER: an owner that is no number up to 2**32 - 2 and no known name;
+    NFS4ERR_BADXDR: the values do not decode, or their number is not that of the attributes).
 
     Args:
         given: the attributes in the call's arguments.

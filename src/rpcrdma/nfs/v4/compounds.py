@@ -354,7 +354,8 @@ def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
     """Appends the encoded result `reply` to `enc`, an encoder that has the header of the RPC reply.
 
     If `reply.kept` is False (no copy for a session's slot) and `enc` has only `REPLY_HEADER_OCTETS` octets, `enc` takes
-    over the memory of `reply`, which must not be used any more. Any other reply is copied.
+    over the memory of `reply`, which must not be used any more. Of any other reply the octets are copied, and the data
+    of DDP-eligible items shared.
     """
     header = len(enc.reduced)
     enc.begun = reply.begun

@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 REFUSALS: Final = (Refused, *tree.REFUSALS)
-"""Exceptions that an operation is answered with; any other is a fault of the server."""
+"""Exceptions that an operation is answered with, besides `CredentialTooWeak`; any other is a fault of the server."""
 
 _BY_ERRNO: Final = {
     errno.EPERM: _S.NFS4ERR_PERM,

@@ -64,7 +64,8 @@ class Answer(enum.Enum):
     FALSE_RETRY = "false retry"
     """Another request has this number: NFS4ERR_SEQ_FALSE_RETRY."""
     MISORDERED = "misordered"
-    """The number does not follow that of the newest request: NFS4ERR_SEQ_MISORDERED."""
+    """The number is neither the newest nor the next; or the next while the newest request runs; or 0 in a fresh slot:
+    NFS4ERR_SEQ_MISORDERED."""
 
 
 ANSWERS: Final[dict[tuple[SlotState, Number], Answer]] = {
@@ -111,8 +112,8 @@ class Slot(Generic[R]):
 
         Args:
             sequence: the sequence number of the request, 0 to 2**32 - 1.
-            call: a value that differs if the caller or the content of the request differs: for a request that differs
-                from the one whose reply it asks for, the answer is FALSE_RETRY in place of REPEAT.
+            call: a value for the caller and the content of the request: if it differs from that of the request whose
+                reply is asked for, the answer is FALSE_RETRY in place of REPEAT.
         """
         newest = self.sequence
         if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):

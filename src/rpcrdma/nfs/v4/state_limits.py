@@ -37,11 +37,12 @@ get less, and the last of it serves thousands more. A host without a session get
 hosts with all records of clients."""
 
 NFS4_HELD_MAX = 16384
-"""Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
+"""Opens, lock owners on files and delegations of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
-"""Opens and lock owners on files of all clients, or an eighth of the server's descriptors, since an open file takes up
-to three. A host may hold half of those that others leave, so that none takes the last ones by many clients."""
+"""Opens, lock owners on files and delegations of all clients, or an eighth of the server's descriptors if that is less,
+since an open file takes up to three. A host may hold half of those that others leave, so that none takes the last ones
+by many clients."""
 
 NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
@@ -62,7 +63,7 @@ NFS4_RECALLED_FILES_MAX = 1024
 """Files whose last recall is remembered for `NFS4_DELEGATE_AGAIN_S`; beyond them the oldest is forgotten."""
 
 NFS4_RECALLS_MAX = 256
-"""Recalls in flight: calls to clients that may not answer; further ones wait for up to 10 s."""
+"""Clients with a recall in flight, which may not answer it for 10 s; the recalls of further clients wait for these."""
 
 NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""

@@ -1,9 +1,9 @@
 """The exports of a server of NFS version 4, which has them in one tree of names (RFC 8881 section 7).
 
 Directories above exports are of the file system of the root, and each export is of another one. A root that is empty,
-or has more than directories, is no such directory but exported itself. A directory below it that has more is none
-either: it is a part of the root's file system, is not listed itself, and is read no further than the page that shows
-this, since it may be of any size.
+or has objects other than directories, is no such directory but exported itself. A directory below it that has such
+objects is none either: it is a part of the root's file system, is not listed itself, and is read no further than the
+page that shows this, since it may be of any size.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
 class ExportFound(NamedTuple):
     """An export of a server: its path from the server's root, and the numbers of its security flavors.
 
-    `flavors` are in the server's order of preference. None: the export is closed to this client; empty: not known.
+    `flavors` are in the server's order of preference. None: the server reports an error for the export, other than
+    NFS4ERR_WRONGSEC, as it does for one that is closed to this client; empty: not known.
     """
 
     path: bytes

@@ -85,7 +85,8 @@ class ClientSession:
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
         Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. SEQUENCE is
         tried again within the time limit while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
-        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
+        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`; after these, further calls may fail, as
+        the server may not have taken the call's sequence number, or may still run the call.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
@@ -107,7 +108,8 @@ async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[Client
 
     Args:
         caller: a connection to the server, which stays open.
-        timeout_s: the time limit of each call, in seconds, with the further tries of one that the server defers.
+        timeout_s: the time limit of each call, in seconds, with the further tries of one that the server defers; the
+            calls that end session and client have 1 s each.
     """
     owner = client_owner4(random_bits(64).to_bytes(8, "big"), b"rpcrdma %032x" % random_bits(128))
     nobody = state_protect4_a(state_protect_how4.SP4_NONE, None)
@@ -140,8 +142,8 @@ async def _called(caller: Caller, timeout_s: float, *operations: Called) -> list
     """Calls COMPOUND with `operations`, each a pair (number, arguments), and returns the decoded body of each result.
 
     While the server defers the first operation (NFS4ERR_DELAY), so that none has run, sends the same call again, up to
-    `NFS4_DEFERRED_TRIES_MAX` (7) times, all within `timeout_s`. Raises OperationRefused if an operation fails, and
-    others as `Caller.call`.
+    `NFS4_DEFERRED_TRIES_MAX` (7) times, all within `timeout_s` (seconds). Raises OperationRefused if an operation
+    fails, or the reply lacks the result of one, and others as `Caller.call`.
     """
     now_s = asyncio.get_running_loop().time
     begun_s, how_long = now_s(), ""

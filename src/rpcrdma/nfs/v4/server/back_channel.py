@@ -113,7 +113,8 @@ class Recalls:
         """Sends CB_RECALL and waits for the reply; returns whether the client has accepted the recall.
 
         Tries once more, with the next sequence number, if the client has used this number before. Returns False without
-        a connection. Raises RpcRdmaError if the call fails, or has no reply within `_CALL_S` (10) seconds.
+        a connection, or if the client answers with an error. Raises RpcRdmaError if the call fails, or has no reply
+        within `_CALL_S` (10) seconds.
         """
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))

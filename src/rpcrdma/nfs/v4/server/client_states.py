@@ -25,7 +25,8 @@ class ClientState(enum.Enum):
     COURTEOUS = "courteous"
     """The lease has passed; the client keeps its state, up to 24 h, until another caller needs that, or its room."""
     EXPIRING = "expiring"
-    """The client is being deleted from the recovery database, or has restarted and its states end; then it ends."""
+    """The client is being deleted from the recovery database, or has restarted and its states end; then it ends. If the
+    disk fails, it becomes courteous instead."""
     GONE = "gone"
 
 
@@ -69,6 +70,7 @@ class Known(enum.Enum):
     RESTARTED = "other verifier"
     FOREIGN = "other principal"
     FOREIGN_RESTARTED = "other verifier and principal"
+    """Also another verifier alone, if the client has SP4_MACH_CRED and the call no integrity: that is no restart."""
     AWAITED = "another principal may reclaim the owner's state"
     """In the grace period, with or without a confirmed record: the recovery database has the owner with another
     principal, whose client may still reclaim."""

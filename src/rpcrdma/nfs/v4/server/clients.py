@@ -182,9 +182,9 @@ class Client:
         self.renewed_s = now_s
         """The time at which the lease began, in seconds of a monotonic clock."""
         self.sequence = 0
-        """The sequence number of the last CREATE_SESSION that was not put off; 0 before the first."""
+        """The sequence number of the last CREATE_SESSION neither put off nor misordered; 0 before the first."""
         self.created: CREATE_SESSION4resok | nfsstat4 = _S.NFS4ERR_SEQ_MISORDERED
-        """The result of that CREATE_SESSION, or the status with which it was refused, for a repeat."""
+        """The result of that CREATE_SESSION, for a repeat; or the status of its refusal: a repeat is judged anew."""
         self.sessions: set[bytes] = set()
         self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
         """The client's states by `Held.key`, revoked ones included."""
@@ -283,7 +283,7 @@ class ClientTable:
         self._leases: OrderedDict[Client, None] = OrderedDict()
         """The clients with a lease, in the order in which their leases pass."""
         self._courteous: OrderedDict[Client, None] = OrderedDict()
-        """Courteous clients, the longest without a lease first."""
+        """Courteous clients, in the order in which they became so, by the end of the lease or by `stay`."""
 
     def find(self, number: int) -> Client:
         """Returns the client with the client id `number`.
@@ -354,7 +354,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Renews a client's lease at `now_s` (monotonic seconds); a courteous client (lease passed) is confirmed."""
+        """Renews a client's lease at `now_s` (monotonic seconds); a courteous one (lease passed) becomes confirmed."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -448,7 +448,7 @@ class ClientTable:
                 return number
 
     def _end_idle(self, old: Client) -> None:
-        """Ends `old`, a record of the same owner by another principal, if it has no opens, locks or delegations.
+        """Ends `old`, the owner's record with which a new one collides, if it has no states, not even revoked ones.
 
         Else raises InTheWay, so that `old` ends first, if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
         """
@@ -508,5 +508,5 @@ class ClientTable:
         return oldest is not None
 
     def _is_idle(self, client: Client) -> bool:
-        """Returns whether a client has no opens, locks or delegations, and none to reclaim."""
+        """Returns whether a client has no opens, locks or delegations, not even revoked ones, and none to reclaim."""
         return not client.held and not self._grace.knows(client.row)

@@ -1,8 +1,9 @@
 """A COMPOUND while it runs: the state that its operations share, and the run from the first to the last.
 
-Each operation is a function `name(compound, args)` that returns the operation's result, or raises `Refused` or an error
-of a tree. An operation that would block in the event loop raises `WorkerNeeded` before it has changed anything; the
-rest of the COMPOUND then runs in a worker thread, from this operation on.
+Each operation is a function `name(compound, args)` that returns the operation's result, or raises `Refused`,
+`CredentialTooWeak` (NFS4ERR_WRONGSEC) or an error of a tree. An operation that would block in the event loop raises
+`WorkerNeeded` before it has changed anything; the rest of the COMPOUND then runs in a worker thread, from this
+operation on.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Compound:
         uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
         on_end: is called once at the end with a copy of the reply for the slot, or None if the slot keeps none; set by
             SEQUENCE for a new request.
-        keeps_reply: whether the slot keeps the reply.
+        keeps_reply: whether the client has asked the slot to keep the reply.
     """
 
     __slots__ = (
@@ -190,7 +191,8 @@ class Compound:
     def wait(self, identity: AbstractContextManager[Any] | None = None) -> None:
         """Raises WorkerNeeded if the operation runs in the event loop, so that it runs again in a worker thread.
 
-        To be called before a call that may block; no effect in a worker thread.
+        To be called before a call that may block; no effect in a worker thread, whose identity stays: `acting` says
+        whether it is `identity`.
 
         Args:
             identity: the identity that the worker thread takes on for this operation; None: the server's own.
@@ -215,10 +217,12 @@ class Placeable(NamedTuple):
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
     """Runs the operations of a COMPOUND in order, up to the first that fails, as a generator of steps.
 
-    A slot that SEQUENCE has taken is freed in any case. An unexpected exception of an operation is logged, and the
-    operation is answered with NFS4ERR_SERVERFAULT. If the generator is closed while it waits for a worker thread, as at
-    the end of the connection, the reply that the slot keeps has NFS4ERR_DELAY for the first operation that has not run;
-    a reply that the slot has no room for is lost.
+    None runs if the tag is not UTF-8 (NFS4ERR_INVAL) or the minor version not served (NFS4ERR_MINOR_VERS_MISMATCH). An
+    operation that has run and whose result does not fit the session's limit is answered with `Compound.too_big`. A slot
+    that SEQUENCE has taken is freed in any case. An unexpected exception of an operation is logged, and the operation
+    is answered with NFS4ERR_SERVERFAULT. If the generator is closed while it waits for a worker thread, as at the end
+    of the connection, the reply that the slot keeps has NFS4ERR_DELAY for the first operation that has not run; a reply
+    that the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.
@@ -409,7 +413,7 @@ def _note_items(enc: EncodedReply, at: int) -> None:
 
 
 def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
-    """Makes the result with index `at` one with `status` and no body, in place of what `enc` already has of it.
+    """Makes the result with index `at` one with `status` alone (SETATTR: and an empty bitmap) in place of what it was.
 
     It is the last result of `enc`, and `length` is the offset in `enc.reduced` at which it begins.
     """

@@ -5,7 +5,8 @@ reports writers that are no clients (`Node.lease`). A call that changes the file
 clients have returned their delegations; a client never waits for its own. `back_channel` recalls them. A delegation
 that is not returned within a lease is revoked.
 
-The caller holds the lock of the state, unless a docstring says otherwise.
+The functions take the lock of the state themselves, except `_may_delegate` and `check_delegations`, whose callers hold
+it.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
     Else raises Refused (NFS4ERR_DELAY). If the leases of all these clients have passed, raises InTheWay instead of a
     recall: they have to end first. `client` None: each delegation counts; `file` is the file's key (`Exports.file_of`),
-    `now_s` the monotonic time in seconds. The caller holds `state.lock`.
+    `now_s` the monotonic time in seconds. The caller holds the lock by `state.locked`, since
+    `State.recall` may revoke delegations.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
     if others:

@@ -181,10 +181,10 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
     If the next operation is SECINFO or SECINFO_NO_NAME, any security flavor will do. A file that the client has open or
-    delegated is found also when it has lost its last name; and if the operations that follow only close, unlock or
-    return delegations, also when the export is closed to the caller, as after a reload of the exports. Raises
-    WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
-    BAD_HANDLE, ESTALE, or EACCES for a closed export.
+    delegated is found also when it has lost its last name; and if the operations that follow only close, unlock, return
+    delegations and get attributes, also when the export is closed to the caller or asks for another security flavor, as
+    after a reload of the exports. Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak,
+    tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or EACCES for a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)

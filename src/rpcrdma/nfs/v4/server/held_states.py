@@ -84,8 +84,8 @@ class HeldStates:
     def in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
         """Calls `step` with the `parts` of each of `states`, such as the locks of an open, and then with that state.
 
-        Passes over those that have ended. Holds the lock by `locked` for up to 64 calls at a time; the caller does not
-        hold it.
+        Passes over those that have ended; an error of `step` ends the calls. Holds the lock by `locked` for up to 64
+        calls at a time; the caller does not hold it.
         """
         with self.lock:
             # The locks of an open, which may be many, before it.
@@ -195,9 +195,11 @@ class HeldStates:
             self.in_steps([opened], drop_part)
 
     def _release(self, held: Held) -> None:
-        """Removes a state from `claims`, and its ranges or delegation from the counts by host.
+        """Removes a state from `claims`, and its ranges or delegation from the counts by host and from `delegations`.
 
-        The caller holds the lock, and has checked that the state is not revoked: `revoke` has released such a state.
+        Leaves the tables of states, and `states_of_hosts`. The caller holds the lock by `locked`, at whose end the
+        kernel's locks for the ranges are reduced, and has checked that the state is not revoked: `revoke` has released
+        such a state.
         """
         host = held.client.host
         ranges = len(self.claims.ranges(held.file, held))

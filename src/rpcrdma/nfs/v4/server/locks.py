@@ -91,9 +91,10 @@ class LockState(Held):
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
     """Runs LOCK (RFC 8881 section 18.10): locks a range of the current file for a lock owner; returns the new stateid.
 
-    Never waits for a conflicting lock, which a local process may hold as well. Raises WorkerNeeded (run again in a
-    worker thread), OSError or Refused: NFS4ERR_DENIED with the conflicting lock, NFS4ERR_DELAY at a bound of the
-    server, NFS4ERR_OPENMODE, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID and others of the RFC.
+    Never waits for a conflicting lock, which a local process may hold as well. If all conflicting locks are of clients
+    whose lease has passed, ends these clients first. Raises WorkerNeeded (run again in a worker thread), OSError or
+    Refused: NFS4ERR_DENIED with the conflicting lock, NFS4ERR_DELAY at a bound of the server or if such a client is
+    about to end, NFS4ERR_OPENMODE, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)

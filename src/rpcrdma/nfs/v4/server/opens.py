@@ -226,8 +226,9 @@ def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create or truncate; may give a read delegation.
 
-    The file becomes the current object. Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak,
-    tree.Refused or OSError, such as NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.
+    The file becomes the current object. Ends clients whose lease has passed if they alone are in the way. Raises
+    WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
@@ -372,8 +373,7 @@ def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
     """Returns the `_Target` of an OPEN that creates `name`: a new file or, if `how` allows it, the existing one.
 
-    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or
-    EEXIST.
+    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as EEXIST.
     """
     compound.wait()
     check_changeable(compound.caller)

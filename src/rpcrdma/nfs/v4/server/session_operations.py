@@ -111,9 +111,9 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
 def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.CREATE_SESSION4resok:
     """Runs CREATE_SESSION (RFC 8881 section 18.36): creates a session, and confirms its client.
 
-    If the client asks for a back channel, the server calls it over the connection of this call. Raises WorkerNeeded
-    (run again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or
-    NFS4ERR_TOOSMALL.
+    If the client asks for a back channel, and offers AUTH_SYS or AUTH_NONE for it, the server calls it over the
+    connection of this call. Raises WorkerNeeded (run again in a worker thread) or Refused, such as
+    NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
     """
     _check_host(compound, _S.NFS4ERR_STALE_CLIENTID)
     state, caller = state_of(compound), compound.context.client

@@ -234,7 +234,7 @@ class SessionTable:
 
         Args:
             args: the arguments of SEQUENCE.
-            call: a value that differs if the caller or the content of the call differs, for `Slot.take`.
+            call: `Compound.request` for `Slot.take`; None for a call whose reply is not to be kept.
             caller: the connection of the call.
             now_s: the present time, in seconds of a monotonic clock.
             operations: the number of operations of the COMPOUND.
@@ -307,8 +307,8 @@ class SessionTable:
         """Returns the granted attributes of the fore channel, none of which exceeds that of `asked`.
 
         If little memory is left for `host` (`Client.host`), kept replies are shorter, and then slots fewer. Raises
-        Refused: NFS4ERR_TOOSMALL if `asked` has no room for a COMPOUND of two operations, NFS4ERR_DELAY if there is no
-        memory for a slot and the host has a session.
+        Refused: NFS4ERR_TOOSMALL if `asked` has no slot, or no room for a COMPOUND of two operations, NFS4ERR_DELAY if
+        there is no memory for a slot and the host has a session.
         """
         if (
             min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS

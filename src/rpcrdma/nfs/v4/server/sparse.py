@@ -79,7 +79,8 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
     with the last reference to it (see `OpenFile`).
 
     Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if
-    `octets`, the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
+    `octets`, the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes), or EROFS if the export
+    is read-only for the caller, also with a stateid.
     """
     node = compound.node
     check_file(node)
@@ -96,8 +97,9 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
     """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of the current file ahead, if the hints say WILLNEED.
 
-    Returns the hints that are followed: none for a special stateid or in a tree in memory. Raises WorkerNeeded (run
-    again in a worker thread), OSError, or Refused for a wrong stateid or an object that is no regular file.
+    Returns the hints that are followed: none in a tree in memory, or where `io_file` returns None, as for a special
+    stateid. Raises WorkerNeeded (run again in a worker thread), OSError, or Refused, as `io_file` does or for an object
+    that is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)

@@ -91,7 +91,7 @@ class State(HeldStates):
         """Calls `step`, with the lock held by `locked`, until it raises neither `InTheWay` nor `Unrecorded`.
 
         After `InTheWay`, ends the clients that the error names; after `Unrecorded`, writes the error's client to the
-        recovery database. `step` changes nothing if it raises one of these. Ending and writing may block: `wait` is
+        recovery database. A `step` that has raised one of these can run anew. Ending and writing may block: `wait` is
         called before, without the lock, and raises `WorkerNeeded` in the event loop, upon which a worker thread calls
         this method again. The caller does not hold the lock. Returns the result of `step`. Raises Refused
         (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
@@ -107,9 +107,9 @@ class State(HeldStates):
         """Calls `step`, without the lock, until it raises neither `InTheWay` nor `Unrecorded`; returns its result.
 
         After `InTheWay`, ends the clients that the error names: they are courteous (lease passed), have restarted, or
-        hold nothing. After `Unrecorded`, writes the error's client to the recovery database. `step` changes nothing if
-        it raises one of these. To end or write clients may block: `wait` is called before, and raises `WorkerNeeded` in
-        the event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the
+        hold nothing. After `Unrecorded`, writes the error's client to the recovery database. A `step` that has raised
+        one of these can run anew. To end or write clients may block: `wait` is called before, and raises `WorkerNeeded`
+        in the event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the
         state, which `step` may take; the number of calls has no bound. Raises Refused (NFS4ERR_DELAY) if the disk has
         failed, and each other error of `step` and `wait`.
         """
@@ -164,9 +164,10 @@ class State(HeldStates):
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all opens, locks and delegations of a client, or ends a courteous client (lease passed); may block.
 
-        Deletes the client from the recovery database first: after a restart it must not reclaim opens and locks that
-        conflict with those of others by then (RFC 8881 section 8.4.3). `free` writes it again. Returns the numbers of
-        states lost, 0 for a client unconfirmed or gone; None, with nothing changed, if the disk has failed.
+        First deletes the client from the recovery database and ends its right to reclaim, also in a grace period that
+        runs: it must not reclaim opens and locks that conflict with those of others by then (RFC 8881 section 8.4.3).
+        `free` writes it again. Returns the numbers of states lost, 0 for a client unconfirmed or gone; None, with
+        nothing changed, if the disk has failed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -250,8 +251,9 @@ class State(HeldStates):
         The caller does not hold the lock. Makes clients whose lease has passed courteous, or ends them if they are
         unconfirmed. Ends each courteous client that holds nothing, has been silent for `NFS4_COURTESY_S`, or has state
         in the way of callers without state (NFS version 3). Recalls delegations that such callers or local writers
-        await; repeats recalls, and after a lease revokes the delegation. If the last write to the recovery database has
-        failed, tries again.
+        await; repeats recalls, and after a lease revokes the delegation. Begins with `RecoveryDatabase.begin`, which
+        takes over the clients of earlier runs once (so the server already listens), and after a failed write tries the
+        disk again.
         """
         self.database.begin()
         with self.locked():
@@ -285,7 +287,7 @@ class State(HeldStates):
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
-        """Returns the clients in one of these states that have no opens, locks and delegations, and none to reclaim."""
+        """Returns the clients in one of `states` that hold nothing, not even revoked states, nor may reclaim any."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
         return [client for client in found if not self.grace.knows(client.row)]
 
@@ -294,8 +296,9 @@ class State(HeldStates):
     def end_grace(self, now_s: float) -> None:
         """Ends the grace period if its time is over at `now_s`; may block.
 
-        Clients that have not reclaimed are deleted from the recovery database first: after another restart they could
-        reclaim opens and locks that conflict with those of others. If the disk fails, the period continues.
+        Clients that have not ended their reclaims by RECLAIM_COMPLETE are deleted from the recovery database first:
+        after another restart they could reclaim opens and locks that conflict with those of others. If the disk fails,
+        the period continues.
         """
         with self._disk:
             with self.lock:
