@@ -340,7 +340,9 @@ def test_rules_that_no_call_can_match_are_mistakes(file: Path, rules: str, told:
 def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_served(
     command: Command, file: Path
 ) -> None:
-    more = '[[export.rule]]\naccess = "ro"\nsquash = "none"\n'
+    hosts = ['["0.0.0.0/1"]', '["::/0"]', '["192.0.2.7", "0.0.0.0/0"]', '["*"]']
+    rule = '[[export.rule]]\naccess = "ro"\nsquash = "none"\nhosts = '
+    more = "".join(f"{rule}{each}\n" for each in hosts)
     file.write_text('nfs = "4"\n' + RULES + more + '[[export]]\nname = "/3"\ndirectory = "one"\nversions = [3]\n')
     ran = command.run("serve", "--config", str(file), "--check")
     told = [
@@ -348,9 +350,10 @@ def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_se
         for line in ran.err.splitlines()
         if "lies within" not in line and " h: " not in line
     ]
+    doubt = 'squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls'
     assert told == [
-        'warning: 18: squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls',
-        "error: 22: no version of /3 is served, since nfs is 4; change one of both",
+        *(f"warning: {line}: {doubt}" for line in (22, 26, 30)),
+        "error: 35: no version of /3 is served, since nfs is 4; change one of both",
     ]
 
 

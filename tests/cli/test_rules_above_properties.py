@@ -55,11 +55,15 @@ def is_named(name: str, other: str) -> bool:
     return other in {name, f"*@{name.rpartition('@')[2]}"}
 
 
+def are_all(names: Sequence[str]) -> bool:
+    return not names or "*" in names or {"0.0.0.0/0", "::/0"} <= {*names}
+
+
 def covers(wide: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]]) -> bool:
     kinds: list[Callable[[str, str], bool]] = [is_within, is_named, is_named]
     for within, some, others in zip(kinds, wide, narrow, strict=True):
-        if some and "*" not in some:
-            if not others or "*" in others:
+        if not are_all(some):
+            if are_all(others):
                 return False
             if not all(any(within(each, other) for other in some) for each in others):
                 return False
@@ -76,6 +80,13 @@ def test_a_rule_is_refused_exactly_behind_the_first_rule_that_takes_all_its_call
         if above is not None:
             expected.append((str(number), str(above)))
     assert mistakes(rules) == expected
+
+
+def test_both_networks_of_all_addresses_are_all_hosts() -> None:
+    networks = ["0.0.0.0/0", "::/0"]
+    for wide, narrow in ((networks, ["*"]), (networks, ["h"]), ([], networks)):
+        assert mistakes([(wide, [], []), (narrow, [], [])]) == [("1", "0")]
+    assert mistakes([(networks[:1], [], []), (["*"], [], [])]) == []
 
 
 @each_case(

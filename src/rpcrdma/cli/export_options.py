@@ -113,11 +113,6 @@ class ExportedRule:
 
         return UNPROVED if self.sec is None else self.sec
 
-    @property
-    def is_for_all_hosts(self) -> bool:
-        """Whether every host can match the rule, by "*" or without hosts; 0.0.0.0/0 and ::/0 do not count."""
-        return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
-
     def gives_less_than(self, other: ExportedRule) -> bool:
         """Returns whether `other` gives other or more rights than this rule, or asks for less proof.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.host_names import WRITE_ADDRESS, HostKey, HostKeys, HostNames
+from rpcrdma.cli.host_names import WRITE_ADDRESS, HostKey, HostKeys, HostNames, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
@@ -77,7 +77,7 @@ class _RulesAbove:
         Returns None after adding. To be called for the rules in their order. A covered rule is not added, since the
         rule that covers it covers the same later rules.
         """
-        hosts = () if ALL_HOSTS in rule.hosts else rule.hosts
+        hosts = () if len(_whole_families(rule.hosts)) > 1 else rule.hosts
         named: list[_Items] = [
             [self._hosts.over(host) for host in hosts],
             [_over_name(name) for name in rule.principals],
@@ -179,12 +179,20 @@ def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 def _trusts_all(rule: ExportedRule) -> bool:
-    """Returns whether the rule gives root's rights to calls with UID 0 from every host, without any proof."""
+    """Returns whether the rule gives root's rights to calls with UID 0 from all of IPv4 or IPv6, without any proof."""
     return (
         rule.squash == "none"
         and rule.access != "none"
-        and rule.is_for_all_hosts
+        and bool(_whole_families(rule.hosts))
+        and not rule.certificates
         and not rule.principals
         and any(each.service is None for each in rule.flavors)
         and rule.xprtsec != "mtls"
     )
+
+
+def _whole_families(hosts: Sequence[str]) -> set[int]:
+    """Returns the versions of IP whose addresses `hosts` has all: by "*", by none, or by 0.0.0.0/0 and ::/0."""
+    if not hosts or ALL_HOSTS in hosts:
+        return {4, 6}
+    return {each.version for each in map(network_of, hosts) if each is not None and not each.prefixlen}
