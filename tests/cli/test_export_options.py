@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from rpcrdma.cli import export_options
 from rpcrdma.cli.export_options import ExportArgument, parse_export, parse_root
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from support.cases import each_case
+from support.command_process import HANG_S
 
 
 def parsed(text: str) -> ExportArgument:
@@ -97,6 +101,14 @@ def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, own: dic
 def test_an_option_that_cannot_be_meant_is_refused_in_words(text: str, words: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=words):
         parsed(text)
+
+
+def test_a_disk_that_does_not_answer_holds_up_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(export_options, "EXPORT_ANSWERS_S", 0)
+    monkeypatch.setattr(os.path, "isdir", lambda _: end.wait(HANG_S))
+    assert parsed("/:rx") == ExportArgument("/home", Path("/:rx"))
+    end.set()
 
 
 @each_case(

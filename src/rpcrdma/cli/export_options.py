@@ -9,35 +9,22 @@ import re
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from rpcrdma.cli.daemon_threads import in_time
+from rpcrdma.limits import EXPORT_ANSWERS_S
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, Transport, XprtSec, host_name, protects
 
 __all__ = [
-    "ALL_HOSTS",
-    "SQUASHED",
-    "ExportArgument",
-    "Exported",
-    "ExportedRule",
-    "RuleArgument",
-    "absolute_export_name",
-    "certificate_name",
-    "default_state_dir",
-    "directory_path",
-    "existing_directory",
-    "export_name",
-    "fsspec_url",
-    "host_or_network",
-    "parse_export",
-    "parse_root",
-    "parse_security",
-    "principal",
-    "reached_source",
+    "ALL_HOSTS", "SQUASHED", "ExportArgument", "Exported", "ExportedRule", "RuleArgument", "absolute_export_name",
+    "certificate_name", "default_state_dir", "directory_path", "existing_directory", "export_name", "fsspec_url",
+    "host_or_network", "parse_export", "parse_root", "parse_security", "principal", "reached_source",
     "served_directory",
-]
+]  # fmt: skip
 
 _ACCESS: Final = ("none", "ro", "rw")
 _SQUASH: Final = ("all", "root", "none")
@@ -263,7 +250,8 @@ def parse_export(text: str) -> ExportArgument:
     """Parses NAME=DIR or NAME=URL, with options each after a colon, into an export of the command line.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
-    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name. May block.
+    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name. Then it is looked
+    at, which may block, EXPORT_ANSWERS_S (5) seconds at most.
 
     Raises:
         ArgumentTypeError: `text` is no export, or ends in DIR:WORD: WORD is no option, DIR exists, DIR:WORD does not.
@@ -284,14 +272,21 @@ def parse_export(text: str) -> ExportArgument:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
     rest, colon, word = directory.rpartition(":")
-    # Unlike `Path.is_dir`, this raises nothing where the user may not look.
-    if colon and os.path.isdir(rest) and not os.path.lexists(directory):  # noqa: PTH112
-        known = ", ".join((*_SWITCHES, *(f"{name}=" for name in (*_VALUED, "hosts"))))
-        raise argparse.ArgumentTypeError(f"{text!r}: there is no option {word!r}, and no such directory: use {known}")
+    # The start and the check name a disk that does not answer, as for every directory.
+    with suppress(TimeoutError):
+        if colon and in_time(lambda: _is_alone(rest, directory), EXPORT_ANSWERS_S, ""):
+            known = ", ".join((*_SWITCHES, *(f"{name}=" for name in (*_VALUED, "hosts"))))
+            cause = f"there is no option {word!r}, and no such directory"
+            raise argparse.ArgumentTypeError(f"{text!r}: {cause}: use {known}")
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
     return ExportArgument(path, source, fields)
+
+
+def _is_alone(path: str, other: str) -> bool:
+    # Unlike `Path.is_dir`, this raises nothing where the user may not look.
+    return os.path.isdir(path) and not os.path.lexists(other)  # noqa: PTH112
 
 
 def parse_root(text: str) -> ExportArgument:
