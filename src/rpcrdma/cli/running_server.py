@@ -188,7 +188,7 @@ class RunningServer:
     ) -> None:
         """Changes the running server to settings that `takes` has returned: to all of them, or to none if this raises.
 
-        A cancellation while it waits for calls in removed exports leaves the exports changed.
+        Then waits, 10 s at most, for running calls in removed exports: a cancellation meanwhile changes nothing back.
 
         Args:
             found: the settings.
@@ -220,7 +220,7 @@ class RunningServer:
                 log = await asyncio.to_thread(opened_log, args.access_log)
             await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
             use = _nothing if renew is None else await asyncio.to_thread(certificates_in_time, args, renew)
-            await self._exports.replace(args.exports, names, use)
+            left = await self._exports.replace(args.exports, names, use)
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
@@ -230,17 +230,20 @@ class RunningServer:
                 # What does not answer in time takes this note when it does.
                 await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
+        # Nothing is awaited from the change of the exports on, so that no cancellation divides it from the others.
         if log is not None or args.audit != before.audit:
             self._log.use(args, log)
             server.renew_handlers()
-        server.require(least)
+        # An address of RDMA goes before protection that it does not have.
         server.stop_listening(*(url for url in self._listens_at if url not in at))
+        server.require(least)
         self._listens_at = at
         self._set_limits(args)
         logging.getLogger().setLevel(log_level(args))
         vars(before).update(vars(args))
         if self._registered is not None:
             self._registered.look_soon()
+        await left()
 
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
         """Stores the URLs `at` and the exports in the state directory, by which the next run recognises its clients.

@@ -69,7 +69,7 @@ class ServedExports:
             ValueError, OSError: an export cannot be served; the served exports stay the same.
         """
         if self._turn.locked():
-            # A reload makes all exports anew, and may have to wait for calls that hang.
+            # A reload makes all exports anew, and may have to wait for a disk.
             return []
         async with self._turn:
             served = {export.name for export in self._served}
@@ -81,15 +81,19 @@ class ServedExports:
             new = {export.name for export in ready} - served
             return [export for export in self.waiting.exports if export.name in new]
 
-    async def replace(self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]) -> None:
-        """Serves other exports, in one step of the event loop, and closes those that are gone.
-
-        Then waits, 10 s at most, for running calls in removed exports; the closing continues after that.
+    async def replace(
+        self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]
+    ) -> Callable[[], Awaitable[None]]:
+        """Serves other exports, in one step of the event loop, and begins to close those that are gone.
 
         Args:
             exports: all exports from then on.
             names: looks up names of hosts.
             step: called in that step, before the exports change; its exception propagates, and nothing changes.
+
+        Returns:
+            A function that waits, 10 s at most, for running calls in removed exports; their closing continues after
+            that. Nothing is awaited between the change and the return: a cancellation comes before both.
 
         Raises:
             ValueError, OSError: an export cannot be served, data of a removed export is lost, or a file system does not
@@ -107,18 +111,24 @@ class ServedExports:
                 raise
             self._install(change, ready)
             self.waiting = waiting
+            ending: set[asyncio.Task[None]] = set()
             if change.gone or change.closed:
                 task = asyncio.create_task(self._retire(change))
+                ending.add(task)
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
-                # A call, or a file system that does not answer, holds up no later reload.
-                _, late = await asyncio.wait((task,), timeout=_RETIRE_S)
-                if late and change.gone:
-                    _LOGGER.warning(
-                        "calls in removed exports have not ended within %g s, or their disks do not answer; the file "
-                        "systems can be unmounted after that",
-                        _RETIRE_S,
-                    )
+
+        async def left() -> None:
+            # A call, or a file system that does not answer, holds up no later reload.
+            late = ending and (await asyncio.wait(ending, timeout=_RETIRE_S))[1]
+            if late and change.gone:
+                _LOGGER.warning(
+                    "calls in removed exports have not ended within %g s, or their disks do not answer; the file "
+                    "systems can be unmounted after that",
+                    _RETIRE_S,
+                )
+
+        return left
 
     async def _plan(self, change: ExportsChange) -> None:
         """Calls `change.plan` in a thread, and waits EXPORTS_CHANGE_S (60) seconds at most.
