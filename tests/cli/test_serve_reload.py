@@ -19,7 +19,7 @@ import pytest
 from local_tcp import with_threads
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
-from rpcrdma.cli import serve_reload
+from rpcrdma.cli import running_server, serve_reload
 from rpcrdma.cli.settings import check
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.nfs import v3
@@ -28,7 +28,7 @@ from support.command_process import HANG_S
 from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
 from support.reloading import FILE, LISTENING, ONE, TWO, Reloading
-from support.waiting import until
+from support.waiting import time_passes, until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
@@ -386,6 +386,48 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     await reloading.exports.close()
 
 
+@each_case("waits_for_calls", [False, True])
+def test_a_cancelled_reload_has_changed_all_or_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, waits_for_calls: bool
+) -> None:
+    file.write_text(FILE)
+
+    @in_virtual_time
+    async def reload() -> None:
+        logging.getLogger().setLevel("INFO")
+        reloading = Reloading(file)
+        noted: list[list[str]] = []
+        database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
+        reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
+        planned = asyncio.Event()
+
+        async def plan(_change: object) -> None:
+            planned.set()
+            await asyncio.Future()
+
+        if waits_for_calls:
+            reloading.server.busy = 3
+        else:
+            monkeypatch.setattr(reloading.exports, "_plan", plan)
+        reloading.path.write_text(FILE.replace("info", "error").replace(":0", ":2049").replace("one", "two"))
+        reloading.reload.request()
+        run = reloading.reload.run(reloading.manager, reloading.running, reloading._renew, lambda *_: None)
+        task = asyncio.create_task(run)
+        await until(lambda: reloading.names == ["/two"] if waits_for_calls else planned.is_set())
+        await time_passes(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        added, removed = "tcp://127.0.0.1:2049", "tcp://127.0.0.1:0"
+        assert reloading.server.changes == [f"+{added}", f"-{removed if waits_for_calls else added}"]
+        assert reloading.names == ["/two" if waits_for_calls else "/one"]
+        assert logging.getLogger().level == (logging.ERROR if waits_for_calls else logging.INFO)
+        assert noted == [[added], *([] if waits_for_calls else [[removed]])]
+        await reloading.exports.close()
+
+    reload()
+
+
 @each_case(
     ("text", "status"),
     [
@@ -447,12 +489,21 @@ async def test_many_requests_at_once_are_one_reading(file: Path) -> None:
 
 
 @in_virtual_time
-async def test_a_fault_of_the_program_ends_no_later_reload(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_of_the_program_refuses_a_reload_as_any_mistake_and_ends_no_later_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reloading = Reloading(file)
-    with monkeypatch.context() as patch:
-        patch.setattr(serve_reload, "find_mistakes", lambda *_: 1 / 0)
-        assert await reloading.again() == ["RELOADING=1", "READY=1", "STATUS=reload refused: see the log"]
-    assert await reloading.again() == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
+    for module, step in ((serve_reload, "find_mistakes"), (running_server, "listen_at")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, step, lambda *_: 1 / 0)
+            *_, status = await reloading.again(FILE + TWO)
+        text = "internal error: ZeroDivisionError: division by zero; please report it with the log"
+        assert status == f"STATUS=reload refused: c.toml: {text}"
+        entry = {"place": str(file), "message": text, "severity": "error"}
+        assert reloading.events.pop() == {"event": "reload", "ok": False, "faults": [entry]}
+        assert reloading.ended.pop() is False
+        assert reloading.names == ["/one"]
+    assert await reloading.again(FILE) == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
 
 
 @each_case(

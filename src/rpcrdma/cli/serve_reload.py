@@ -72,8 +72,7 @@ class ConfigurationReload:
             server: the running server.
             renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
                 them; None: there are no certificates.
-            report: called with an event (a JSON object) and a line for people about the outcome of each reading,
-                except one that ends by an unexpected exception, which is logged alone.
+            report: called with an event (a JSON object) and a line for people about the outcome of each reading.
         """
         while True:
             await self._requested.wait()
@@ -81,9 +80,11 @@ class ConfigurationReload:
             manager.reloading()
             try:
                 ended, taken = await self._read(server, renew, report)
-            except Exception:  # the present settings stay in use, and the next reading may succeed
+            except Exception as error:  # the present settings stay in use, and the next reading may succeed
                 _LOGGER.exception("cannot reload the configuration")
-                ended, taken = "reload refused: see the log", False
+                message = f"internal error: {type(error).__name__}: {error}"
+                ended = _refuse([Mistake(str(self._given.config), f"{message}; please report it with the log")], report)
+                taken = False
             self.last = time.time(), ended
             if self.on_end is not None:
                 self.on_end(taken)
@@ -126,11 +127,7 @@ class ConfigurationReload:
                 refusals = [Mistake(place, in_keys(f"{message}; {hint}" if hint else message, place))]
                 _log(refusals)
         if refusals:
-            report(
-                {"event": "reload", "ok": False, "faults": as_entries(first_ones(refusals)[0])},
-                "the reload is refused: all settings stay as they are",
-            )
-            return f"reload refused: {refusals[0]}{_more(refusals)}", False
+            return _refuse(refusals, report), False
         at_once = [each.name for each in OF_SERVER if each.renewal in {Renewal.HANG_UP, Renewal.INCREASE}]
         applied = [name for name in at_once if fitting.server[name].value != before.server[name].value]
         applied += changes
@@ -141,6 +138,15 @@ class ConfigurationReload:
             f"the configuration was read again; changed: {', '.join(applied) or 'nothing'}",
         )
         return f"reloaded, but {waiting[0]}{_more(waiting)}" if waiting else "", True
+
+
+def _refuse(refusals: list[Mistake], report: Report) -> str:
+    """Calls `report` with a refused reload, of which `refusals` are the reasons; returns a line with the first one."""
+    report(
+        {"event": "reload", "ok": False, "faults": as_entries(first_ones(refusals)[0])},
+        "the reload is refused: all settings stay as they are",
+    )
+    return f"reload refused: {refusals[0]}{_more(refusals)}"
 
 
 def _compared(
