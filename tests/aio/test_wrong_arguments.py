@@ -118,7 +118,12 @@ def test_a_number_of_options_is_at_least_0_finite_and_a_number(options: Any, nam
 
 
 def test_an_option_by_which_nothing_would_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="files_at_once is 0"):
-        FileOptions(files_at_once=0)
-    with pytest.raises(ValueError, match="calls_per_host is 0"):
-        rpcrdma.ServeOptions(calls_per_host=0)
+    for options, names in (
+        (FileOptions, ("files_at_once",)),
+        (rpcrdma.ServeOptions, ("workers", "calls_per_host", "memory_octets_max")),
+        (rpcrdma.TcpServerConfig, ("record_octets_max",)),
+        (rpcrdma.ConnectOptions, ("connect_timeout_s", "call_timeout_s", "record_octets_max")),
+    ):
+        for name in names:
+            with pytest.raises(ValueError, match=f"{name} is 0, with which nothing would work; write more"):
+                options(**{name: 0})

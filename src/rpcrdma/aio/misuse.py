@@ -183,18 +183,19 @@ def not_seconds(timeout_s: object) -> TypeError:
     return TypeError(f"timeout_s must be a number of seconds, not {type(timeout_s).__name__}")
 
 
-def check_options(options: Any) -> None:
-    """Checks the types of options, and that each number among them is finite and at least 0.
+def check_options(options: Any, *above_0: str) -> None:
+    """Checks the types of options, and that each number among them is finite and at least 0, or above 0.
 
     Checks two kinds of fields: those annotated with `int` or `float`, perhaps "| None"; and those whose default factory
     is a class, of which the value must be an instance.
 
     Args:
         options: an instance of a dataclass whose annotations are strings.
+        above_0: the names of numbers with which nothing would work if they were 0.
 
     Raises:
         TypeError: a field has a value of another type; the message names the field.
-        ValueError: a number is negative, infinite or not a number; the message names the field.
+        ValueError: a number is negative, infinite, not a number, or 0 against `above_0`; the message names the field.
     """
     for field in dataclasses.fields(options):
         if isinstance(field.default_factory, type):
@@ -213,3 +214,7 @@ def check_options(options: Any) -> None:
             raise TypeError(f"{field.name} must be of type {kind}{alternative}, not {type(value).__name__}")
         if not 0 <= value < math.inf:
             raise ValueError(f"{field.name} is {value}, but it must be a finite number from 0 up")
+        if not value and field.name in above_0:
+            raise ValueError(
+                f"{field.name} is 0, with which nothing would work; write more{', or None' if other else ''}"
+            )

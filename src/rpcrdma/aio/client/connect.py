@@ -78,8 +78,8 @@ class ConnectOptions:
     """Settings of a client's connections and calls.
 
     Raises:
-        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown, or a number is
-            negative or not finite.
+        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown; or a number is
+            negative or not finite, or `connect_timeout_s`, `call_timeout_s` or `record_octets_max` is 0.
         TypeError: an option is unknown, or has another type than it says.
         LocalProtocolError: two of `extensions` use the same code.
     """
@@ -168,7 +168,7 @@ class ConnectOptions:
     """A function that the event loop calls with each `Call` that has ended; it must not raise."""
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_options(self, "connect_timeout_s", "call_timeout_s", "record_octets_max")
         all_of("services", self.services, Service)
         version_choice(self.rpcrdma_version)
         if self.xprtsec not in XPRTSEC_CHOICES:

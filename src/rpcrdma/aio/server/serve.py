@@ -54,8 +54,8 @@ class ServeOptions:
     """Settings of a server.
 
     Raises:
-        ValueError: `security` is empty or has an unknown name, `calls_per_host` is 0, or a number is negative or not
-            finite.
+        ValueError: `security` is empty or has an unknown name; or a number is negative or not finite, or one other than
+            `drain_s` is 0.
         TypeError: an option is unknown, or a number has another type.
     """
 
@@ -83,9 +83,7 @@ class ServeOptions:
     """Seconds that running calls get to finish when the server closes."""
 
     def __post_init__(self) -> None:
-        check_options(self)
-        if self.calls_per_host == 0:
-            raise ValueError("calls_per_host is 0, so that every call would wait for ever; None is for no bound")
+        check_options(self, "workers", "calls_per_host", "memory_octets_max")
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:

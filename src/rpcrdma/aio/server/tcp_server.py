@@ -44,8 +44,8 @@ _RELIEF_S = 1.0
 class TcpServerConfig:
     """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults.
 
-    Raises ValueError for a number that is negative or not finite, and TypeError for an unknown option or a value of
-    another type.
+    Raises ValueError for a number that is negative or not finite, or 0 `record_octets_max`, and TypeError for an
+    unknown option or a value of another type.
     """
 
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
@@ -69,7 +69,7 @@ class TcpServerConfig:
     with "mtls"."""
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_options(self, "record_octets_max")
 
 
 class TcpServer:

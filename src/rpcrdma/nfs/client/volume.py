@@ -43,11 +43,7 @@ class FileOptions:
     """The most names that a call holds in memory: of a directory for `listdir`, of all directories for `walk`."""
 
     def __post_init__(self) -> None:
-        check_options(self)
-        if self.files_at_once == 0:
-            raise ValueError(
-                "files_at_once is 0, so that copies of trees would wait for ever; 1 copies one file after the other"
-            )
+        check_options(self, "files_at_once")
 
 
 _LEAST = 4096
