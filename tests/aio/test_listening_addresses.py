@@ -200,12 +200,26 @@ async def test_the_least_protection_changes_for_the_next_call_of_each_connection
             await clear.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
         with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
             await server.listen("rdma://127.0.0.1:0")
+        server.listening.append("rdma://127.0.0.1:1")
+        with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
+            server.require("mtls")
+        server.listening.pop()
         secure = ConnectOptions(xprtsec="tls", host_authentication=trusting)
         async with connect(server.listening[0], v3.PROGRAM, options=secure) as secured:
             await secured.call(v3.NULL, None)
             server.require("none")
             await secured.call(v3.NULL, None)
         await clear.call(v3.NULL, None)
+
+
+@without_network
+async def test_a_server_without_a_certificate_cannot_ask_for_tls() -> None:
+    async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server, connect(server.listening[0], v3.PROGRAM) as client:
+        with pytest.raises(LocalProtocolError, match="without a certificate has no TLS to ask for: name it by"):
+            server.require("tls")
+        server.require("none")
+        await client.call(v3.NULL, None)
+        assert server._options.tcp.xprtsec == "none"
 
 
 @each_case("again_after", [None, 1, 2, 3])

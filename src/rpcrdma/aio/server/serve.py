@@ -179,11 +179,7 @@ class Server:
         return frozenset(self._rdma.connections)
 
     def statistics(self) -> ServerStatistics:
-        """Copies the server's counts and memory use at this moment; to be called in the event loop.
-
-        Returns:
-            The counts of listeners, connections, calls, memory and threads.
-        """
+        """Returns a copy of the server's counts and memory use at this moment; to be called in the event loop."""
         rdma, tcp, counters = self._rdma, self._tcp, self._rdma.statistics
         dispatchers = self._over_rdma, tcp.dispatcher
         ended = [each.statistics.snapshot() for each in dispatchers]
@@ -351,11 +347,16 @@ class Server:
         """Changes whether calls over TCP in the clear are answered, from the next call on, on present connections, too.
 
         Args:
-            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, except by a server made without
-                TLS, and `listen` then refuses rdma://. Whether clients must show certificates does not change.
+            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, and `listen` then refuses
+                rdma://. Whether clients must show certificates does not change.
+
+        Raises:
+            LocalProtocolError: "tls" or "mtls" of a server that listens at rdma:// or was made without a certificate.
         """
-        self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
+        if xprtsec != "none" and any(url.startswith("rdma") for url in self.listening):
+            raise LocalProtocolError(NO_TLS_OVER_RDMA)
         self._tcp.require(xprtsec)
+        self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
 
     def renew_handlers(self) -> None:
         """Takes the handlers from the services again, from the next call on, after methods of these were replaced.

@@ -22,6 +22,7 @@ from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
 from rpcrdma.aio.misuse import check_options, known_options
 from rpcrdma.aio.server.connection_limits import Admission, connections_that_fit
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX, TLS_HANDSHAKES_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -32,6 +33,7 @@ from rpcrdma.wire.peer_text import printable
 __all__ = ["TcpServer", "TcpServerConfig"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
+_NAME_CERTIFICATE = "name it by TcpServerConfig(host_authentication=HostAuthentication(certificate=...))"
 _LINGER_S = 0.5
 """How long a peer may take to notice the end of a connection when the server stops."""
 
@@ -220,9 +222,11 @@ class TcpServer:
     def require(self, xprtsec: XprtSec) -> None:
         """Changes whether calls in the clear are answered (`xprtsec` "none") or refused ("tls" and "mtls" alike).
 
-        It holds for later calls on present connections, too. A server that was made without TLS always answers calls
-        in the clear. Whether clients must show certificates does not change.
+        It holds for later calls on present connections, too. Whether clients must show certificates does not change.
+        Raises LocalProtocolError for "tls" and "mtls" of a server that was made without a certificate.
         """
+        if self._tls is None and xprtsec != "none":
+            raise LocalProtocolError(f"a server made without a certificate has no TLS to ask for: {_NAME_CERTIFICATE}")
         self.config = replace(self.config, xprtsec=xprtsec)
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
