@@ -204,7 +204,7 @@ def test_a_change_has_the_attributes_before_and_after(kind: str, tmp_path: Path)
 
 
 @each_kind
-def test_the_change_attribute_moves_with_every_change(kind: str, tmp_path: Path) -> None:
+def test_the_change_attribute_moves_with_every_change_alone(kind: str, tmp_path: Path) -> None:
     with exported(kind, tmp_path) as exports:
         root = root_of(exports)
         file = created(root, b"file")
@@ -223,6 +223,13 @@ def test_the_change_attribute_moves_with_every_change(kind: str, tmp_path: Path)
         again = located(exports, file.handle, CONTEXT)
         assert again is not None
         assert again.attributes().change == opened(file, READ).attributes().change == seen[-1]
+        # What changes nothing moves nothing.
+        file.link(ME, root, b"other", Change())
+        before = [(each.attributes().change, each.attributes().size) for each in (file, root)]
+        assert write(file, b"", 99).octets == 0
+        assert created(root, b"file", how=CreateHow.UNCHECKED).handle == file.handle
+        root.rename(ME, b"file", root, b"other", Change(), Change())
+        assert [(each.attributes().change, each.attributes().size) for each in (file, root)] == before
 
 
 @each_kind

@@ -93,7 +93,9 @@ def test_a_range_is_copied_and_stays_after_commit(two: Two) -> None:
 def test_no_octets_stand_for_the_rest_of_the_source(two: Two) -> None:
     assert two.copied(256, 0, 0)[0] == len(CONTENT) - 256
     assert two.target.read_bytes() == CONTENT[256:]
+    change = two.run(getattr_(1 << 3)).value(9)
     assert two.copied(len(CONTENT), 0, 0)[0] == 0
+    assert two.run(getattr_(1 << 3)).value(9) == change
 
 
 @pytest.mark.req("NF4-30")

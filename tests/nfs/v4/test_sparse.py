@@ -122,7 +122,9 @@ def test_a_deallocated_range_reads_as_zeros_and_is_a_hole(sparse: Sparse) -> Non
     assert sparse.found(0, DATA) == (False, 2 * BLOCK)
     assert sparse.run(deallocate(sparse.opened, 2 * BLOCK, MAX64 - 2 * BLOCK)).status == "OK"
     assert sparse.path.read_bytes() == bytes(4 * BLOCK)
+    change = sparse.run(getattr_(1 << 3)).value(9)
     assert sparse.run(deallocate(sparse.opened, MAX64, 1)).status == "OK"
+    assert sparse.run(getattr_(1 << 3)).value(9) == change, "there is nothing beyond the end"
 
 
 def test_ranges_that_no_file_has_are_refused(sparse: Sparse) -> None:

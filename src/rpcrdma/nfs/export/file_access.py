@@ -259,7 +259,7 @@ class OpenFile(SparseObject):
             data = memoryview(data)[:TRANSFER_OCTETS_MAX]
         if judge:
             self.check_writer()
-        with Changing(self, change):
+        with Changing(self, change, in_vain=not data):
             written = os.pwrite(self.fd, data, offset) if data else 0
             if stable == Stable.UNSTABLE and not self.unstable:
                 self.tree.parts.files.mark(self)
@@ -288,8 +288,9 @@ class OpenFile(SparseObject):
         ranges overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
-        with Changing(self, change):
+        with Changing(self, change) as changing:
             copied = os.copy_file_range(fd, self.fd, octets, source_offset, offset)
+            changing.in_vain = not copied
             self.tree.parts.files.mark(self)
         return Written(copied, Stable.UNSTABLE, verifier)
 
@@ -300,9 +301,8 @@ class OpenFile(SparseObject):
         Refused or OSError: EXDEV: `source` is in another file system; EOPNOTSUPP: it cannot share blocks; EINVAL: the
         ranges overlap, or do not begin and end at blocks; and others.
         """
-        fd = _local(source)
         with Changing(self, change):
-            clone_range(fd, source_offset, self.fd, offset, octets)
+            clone_range(_local(source), source_offset, self.fd, offset, octets)
         self.put_on_disk()
 
     def check_writer(self) -> None:

@@ -166,10 +166,11 @@ class Files(LocalObject):
         """
         check_new_name(self, name)
         caller = who.identity
-        with Changing(self, change):
+        with Changing(self, change) as changing:
             # A node: this class is a part of the class of nodes.
             made: Any
             made, is_new = self._create(name, create, caller)
+            changing.in_vain = not is_new
         if not is_new and create.wanted.size is not None and create.how is not CreateHow.EXCLUSIVE:
             # Not within the change of the directory: threads that hold two locks might wait for each other.
             with Changing(made, Change()):

@@ -67,6 +67,8 @@ class Naming(LocalObject):
             # Of two names of one object, rename(2) leaves both.
             if are_one := replaced is not None and replaced.handle == moved.handle:
                 replaced = None
+                for _, unchanged in changing:
+                    unchanged.in_vain = True
             else:
                 if replaced is not None:
                     replaced.was_removed()

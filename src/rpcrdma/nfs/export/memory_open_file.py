@@ -63,6 +63,9 @@ class MemoryOpenFile:
         """
         tree, node = self.node.tree, self.node
         octets = bytes(data)
+        if not octets:
+            # They make no file longer.
+            offset = 0
         with node.changing(change):
             end = offset + len(octets)
             if end > tree.octets_max:
@@ -75,7 +78,8 @@ class MemoryOpenFile:
                     node.stable = bytes(node.data)
                 node.unstable.append((offset, octets))
             place(node.data, offset, octets)
-            node.touch(content=True)
+            if octets:
+                node.touch(content=True)
         kept = Stable.UNSTABLE if stable is Stable.UNSTABLE else Stable.FILE_SYNC
         return Written(len(octets), kept, tree.verifier)
 

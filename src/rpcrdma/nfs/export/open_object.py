@@ -6,7 +6,7 @@ import os
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from rpcrdma.nfs.export.export_limits import NFS_CHANGES_COUNTED_MAX
 from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS, Attributes, Change
@@ -116,23 +116,26 @@ class Changing:
     """A context manager that fills `change` with the attributes of the object `changed` before and after its block.
 
     It holds the object's lock, so that no other client's change falls into the block (RFC 1813 section 2.6), and calls
-    `changed.count_change` at the end, unless the block raises an error and has changed no attribute. An error passes,
-    with `change.after` set as well.
+    `changed.count_change` at the end, unless the block raises an error or is `in_vain`, and no attribute has changed.
+    An error passes, with `change.after` set as well.
     """
 
-    __slots__ = ("_change", "_object")
+    __slots__ = ("_change", "_object", "in_vain")
 
-    def __init__(self, changed: OpenObject, change: Change) -> None:
+    def __init__(self, changed: OpenObject, change: Change, *, in_vain: bool = False) -> None:
         self._object = changed
         self._change = change
+        self.in_vain = in_vain
+        """Whether there is nothing to change, as the block may find out and set."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._object.lock.acquire()
         try:
             self._change.before = self._object.attributes()
         except BaseException:
             self._object.lock.release()
             raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -141,7 +144,8 @@ class Changing:
         try:
             before = change.before
             # Attributes that have changed are another instance.
-            if before is not None and (kind is None or changed.attributes() is not before):
+            may_have = kind is None and not self.in_vain
+            if before is not None and (may_have or changed.attributes() is not before):
                 changed.count_change(before)
             change.after = changed.attributes()
         finally:

@@ -55,8 +55,9 @@ class SparseObject(OpenObject):
         The octets read as zeros then, and the size stays. `change` gets the attributes before and after. Raises
         OSError: EOPNOTSUPP, EIO and others.
         """
-        with Changing(self, change):
+        with Changing(self, change) as changing:
             octets = min(octets, os.fstat(self.fd).st_size - offset)
+            changing.in_vain = octets <= 0
             if octets > 0:
                 fallocate(self.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, octets)
         self.put_on_disk()
