@@ -118,6 +118,25 @@ async def test_both_families_may_be_named_and_each_be_left(order: tuple[str, str
 
 
 @pytest.mark.thorough
+async def test_an_address_of_ipv4_among_all_of_them_stays_whichever_of_the_wider_ones_are_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = free_port()
+    both, wide, one = (f"tcp://{host}:{port}" for host in ("[::]", "0.0.0.0", "127.0.0.1"))
+    async with serve([_Nothing()], [both, wide, one]) as server:
+        server.stop_listening(both)
+        assert [await answers(f"tcp://{host}:{port}") for host in ("[::1]", "127.0.0.1", "127.0.0.2")] == [
+            False, True, True
+        ]  # fmt: skip
+        await server.listen(f"tcp://127.0.0.2:{port}")
+        server.stop_listening(wide, f"tcp://127.0.0.2:{port}")
+        assert [await answers(f"tcp://127.0.0.{number}:{port}") for number in (1, 2)] == [True, False]
+        server.stop_listening(one)
+        assert not await answers(one)
+    assert caplog.text == ""
+
+
+@pytest.mark.thorough
 async def test_tcp_is_there_for_contexts_before_rdma_and_the_order_of_the_urls_is_kept() -> None:
     urls = ["rdma://127.0.0.1:0?provider=iwarp", "tcp://127.0.0.1:0"]
     async with serve([_Nothing()], urls) as server:

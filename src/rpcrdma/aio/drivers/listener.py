@@ -14,6 +14,7 @@ from rpcrdma.aio.drivers.sockets import authority, tune
 __all__ = ["Listener"]
 
 _BACKLOG = 128
+_ALL_OF_IPV4 = frozenset({"0.0.0.0"})  # noqa: S104 - to be recognised
 _ACCEPT_RETRY_S = 1.0
 """Seconds without accepting after this process has run out of files or memory. The connection stays in the backlog, so
 the loop would otherwise report it as ready all the time."""
@@ -31,8 +32,9 @@ class Listener:
         self._on_connection = on_connection
         self._log = log
         self._sockets: list[socket.socket] = []
-        self._both_families: dict[int, set[str]] = {}
-        """The ports of the sockets that take both IPv4 and IPv6, with the IPv4 addresses that were asked for there."""
+        self._asked: dict[socket.socket, set[str]] = {}
+        """The IPv4 addresses that were asked for, beside its own, at a socket that has all of them: one of "::" that
+        takes both families, or of 0.0.0.0 in its place."""
         self._retries: set[asyncio.TimerHandle] = set()
 
     @property
@@ -56,7 +58,7 @@ class Listener:
         addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, kind, protocol, _, address in addresses:
-                if family == socket.AF_INET and port in self._both_families:
+                if family == socket.AF_INET and self._asked_at(port) is not None:
                     served.append(Listening(str(address[0]), port))
                     continue
                 sock = socket.socket(family, kind, protocol)
@@ -71,7 +73,7 @@ class Listener:
                 host, port = sock.getsockname()[:2]
                 served.append(Listening(host, port))
                 if family == socket.AF_INET6 and everywhere:
-                    self._both_families[port] = set()
+                    self._asked[sock] = set()
         except BaseException:
             for sock in added:
                 sock.close()
@@ -79,9 +81,13 @@ class Listener:
         for sock in added:
             self._sockets.append(sock)
             self._loop.add_reader(sock.fileno(), self._accept, sock)
-        if port in self._both_families:
-            self._both_families[port].update(each.host for each in served if ":" not in each.host)
+        if (asked := self._asked_at(port)) is not None:
+            asked.update(each.host for each in served if ":" not in each.host)
         return served
+
+    def _asked_at(self, port: int) -> set[str] | None:
+        """Returns the IPv4 addresses asked for at a port where one socket has all of them; None: there is none."""
+        return next((asked for sock, asked in self._asked.items() if sock.getsockname()[1] == port), None)
 
     def _has_ipv4(self, port: int) -> bool:
         return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
@@ -90,19 +96,21 @@ class Listener:
         """Stops accepting at the given pairs of host and port; accepted connections continue.
 
         Unknown pairs have no effect. An IPv4 address that was served by the socket of "::" gets its own when that is
-        closed; if this fails, the log gets the error. While "::" stays, it takes IPv4 connections.
+        closed, or that of 0.0.0.0 among them; if this fails, the log gets the error. While "::" stays, it takes IPv4
+        connections.
         """
         for host, port in places:
-            self._both_families.get(port, set()).discard(host)
+            (self._asked_at(port) or set()).discard(host)
         for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
             self._sockets.remove(sock)
             port = sock.getsockname()[1]
             self._loop.remove_reader(sock.fileno())
             sock.close()
-            for host in sorted(self._both_families.pop(port, ())):
-                self._go_on_at(host, port)
+            asked = self._asked.pop(sock, set())
+            for host in asked & _ALL_OF_IPV4 or sorted(asked):
+                self._go_on_at(host, port, asked - {host})
 
-    def _go_on_at(self, host: str, port: int) -> None:
+    def _go_on_at(self, host: str, port: int, others: set[str]) -> None:
         try:
             sock = socket.create_server((host, port), backlog=_BACKLOG)
         except OSError as error:
@@ -112,6 +120,8 @@ class Listener:
         sock.setblocking(False)
         self._sockets.append(sock)
         self._loop.add_reader(sock.fileno(), self._accept, sock)
+        if host in _ALL_OF_IPV4:
+            self._asked[sock] = others
 
     def close(self) -> None:
         """Stops accepting at every address; accepted connections continue."""
@@ -122,7 +132,7 @@ class Listener:
             self._loop.remove_reader(sock.fileno())
             sock.close()
         self._sockets.clear()
-        self._both_families.clear()
+        self._asked.clear()
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(_BACKLOG):
