@@ -118,6 +118,7 @@ async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
             await exporter.close()
     there, here = map(samples_of, pages)
     transport = listen[: listen.index(":")]
+    assert found(there, "rpcrdma_calls_total", transport=transport) == [1]
     for samples, forward, back in ((there, "server", "client"), (here, "client", "server")):
         for side, name, status in ((forward, "GETATTR", "NFS3ERR_STALE"), (back, "LOOKUP", "NFS3ERR_NOENT")):
             where = {"side": side, "transport": transport, "procedure": f"NFSPROC3_{name}", "status": status}

@@ -36,7 +36,7 @@ class RdmaCallsTaken:
 
     __slots__ = (
         "_answering", "_clock", "_draining", "_ended", "_on_answered", "_on_fault", "_responder", "client", "deferred",
-        "host", "in_turn", "results", "turn_ends_s", "unsent_octets",
+        "host", "in_turn", "results", "taken", "turn_ends_s", "unsent_octets",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,8 @@ class RdmaCallsTaken:
         self.results = results
         self._on_answered = on_answered
         self._on_fault = on_fault
+        self.taken = 0
+        """The number of calls passed to `answering`; deferred and dropped ones do not count."""
         self.deferred: list[ServerCall] = []
         """Calls that wait to be answered."""
         self._draining = False
@@ -93,6 +95,7 @@ class RdmaCallsTaken:
             if now_s > self.turn_ends_s:
                 self.deferred.append(call)
             else:
+                self.taken += 1
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
@@ -108,6 +111,7 @@ class RdmaCallsTaken:
             return False
         while self.may_answer:
             assert self._answering is not None
+            self.taken += 1
             self._answering.take(self.deferred.pop(0), self)
             if self._clock() > self.turn_ends_s:
                 break

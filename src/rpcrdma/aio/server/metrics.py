@@ -144,7 +144,7 @@ def _of_calls(statistics: ServerStatistics) -> Iterable[Metric]:
     open_now = GaugeMetricFamily("rpcrdma_connections", "Connections there are.", labels=["transport"])
     made = CounterMetricFamily("rpcrdma_connections_made", "Connections accepted.", labels=["transport"])
     refused = CounterMetricFamily("rpcrdma_connections_refused", "Connections turned away.", labels=["transport"])
-    answered = CounterMetricFamily("rpcrdma_calls", "Calls answered (rdma) or received (tcp).", labels=["transport"])
+    received = CounterMetricFamily("rpcrdma_calls", "Calls received.", labels=["transport"])
     procedures = CounterMetricFamily(
         "rpcrdma_procedure_calls", "Calls by procedure, of NFSv4 by operations.", labels=["transport", "procedure"]
     )
@@ -153,12 +153,12 @@ def _of_calls(statistics: ServerStatistics) -> Iterable[Metric]:
         open_now.add_metric([transport], listener.connections)
         made.add_metric([transport], listener.connections_made)
         refused.add_metric([transport], listener.connections_refused)
-        answered.add_metric([transport], listener.calls)
+        received.add_metric([transport], listener.calls)
         for procedure, count in listener.procedures.items():
             procedures.add_metric([transport, procedure], count)
         calls.add("server", transport, listener.operations)
         calls.add("client", transport, listener.calls_back)
-    yield from (open_now, made, refused, answered, procedures)
+    yield from (open_now, made, refused, received, procedures)
     yield from calls.families()
     yield from transport_metrics(statistics.counters)
     yield CounterMetricFamily(

@@ -159,6 +159,7 @@ class RdmaServer:
         self.connections_made = 0
         self.connections_refused = 0
         self._ended_statistics = TransportStatistics()
+        self._ended_calls = 0
         self.calls_back = calls_back
 
     async def listen(
@@ -243,6 +244,11 @@ class RdmaServer:
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])
         self._log.flush()
+
+    @property
+    def calls(self) -> int:
+        """The number of calls passed to handlers or refused, on ended connections as well; dropped ones not."""
+        return self._ended_calls + sum(connection.calls_taken.taken for connection in self.connections)
 
     @property
     def statistics(self) -> TransportStatistics:
@@ -330,6 +336,7 @@ class RdmaServer:
         self.connections.pop(connection, None)
         self._admission.remove(connection)
         self._ended_statistics = add_up([self._ended_statistics, connection.statistics])
+        self._ended_calls += connection.calls_taken.taken
         name = authority(*connection.peer)
         reason = connection.end_reason
         if reason is None:

@@ -180,7 +180,7 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """Returns a copy of the server's counts and memory use at this moment; to be called in the event loop."""
-        rdma, tcp, counters = self._rdma, self._tcp, self._rdma.statistics
+        rdma, tcp = self._rdma, self._tcp
         dispatchers = self._over_rdma, tcp.dispatcher
         ended = [each.statistics.snapshot() for each in dispatchers]
         procedures = [
@@ -188,22 +188,22 @@ class Server:
             for each, operations in zip(dispatchers, ended, strict=True)
         ]
 
-        def of(listener: RdmaServer | TcpServer, calls: int, number: int) -> ListenerStatistics:
+        def of(listener: RdmaServer | TcpServer, number: int) -> ListenerStatistics:
             back = listener.calls_back
             return ListenerStatistics(
                 connections=len(listener.connections),
                 connections_made=listener.connections_made,
                 connections_refused=listener.connections_refused,
-                calls=calls,
+                calls=listener.calls,
                 procedures=procedures[number],
                 operations=ended[number],
                 calls_back=() if back is None else back.snapshot(),
             )
 
         return ServerStatistics(
-            rdma=of(rdma, counters.calls, 0),
-            tcp=of(tcp, tcp.calls, 1),
-            counters=counters,
+            rdma=of(rdma, 0),
+            tcp=of(tcp, 1),
+            counters=rdma.statistics,
             connections=tuple(
                 ConnectionStatistics(
                     peer=authority(*connection.peer),

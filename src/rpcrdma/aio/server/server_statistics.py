@@ -31,7 +31,7 @@ class HostStatistics:
     rdma_connections: int = 0
     tcp_connections: int = 0
     calls: int = 0
-    """RDMA: calls answered, also the server's by the client. TCP: calls received. Since the connections were made."""
+    """Calls received since the connections were made; the server's own calls to the client do not count."""
     octets_received: int = 0
     """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
     octets_sent: int = 0
@@ -39,14 +39,13 @@ class HostStatistics:
 
     def add(self, connection: RdmaConnection | TcpConnection) -> None:
         """Adds a connection and its counts."""
+        self.calls += connection.calls_taken.taken
         if isinstance(connection, RdmaConnection):
             self.rdma_connections += 1
-            self.calls += connection.statistics.calls
             self.octets_received += connection.statistics.octets_read
             self.octets_sent += connection.statistics.octets_written
         else:
             self.tcp_connections += 1
-            self.calls += connection.calls_taken.taken
             self.octets_received += connection.calls_taken.octets_taken
             self.octets_sent += connection.octets_sent
 
@@ -61,7 +60,7 @@ class ListenerStatistics:
     connections_refused: int
     """Connections refused by the limits on connections (of all, a host or a network), start-ups or locked memory."""
     calls: int
-    """RDMA: calls answered, also the server's own by clients. TCP: calls received."""
+    """Calls received; the server's own calls to clients do not count."""
     procedures: dict[str, int]
     """Calls that decoded, by the name of the procedure, added up over programs and versions; procedures without any are
     left out. With `ServeOptions.count_calls` calls of COMPOUND count when they have ended, and by their operations
