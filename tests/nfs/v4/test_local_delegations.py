@@ -148,6 +148,23 @@ def test_a_local_writer_waits_until_the_delegation_is_back_and_the_program_keeps
     assert handled == [signal.SIGIO]
 
 
+def test_a_signal_for_which_any_thread_of_the_program_waits_is_left_to_it() -> None:
+    taken = local_leases._unused_signal()
+    waits, end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {taken})
+        waits.set()
+        end.wait(60)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waits.wait(60)
+    assert local_leases._unused_signal() != taken
+    end.set()
+    thread.join()
+
+
 def test_a_signal_that_cannot_be_queued_ends_nothing_and_the_sweep_finds_the_writer(leased: Leased) -> None:
     handled: list[int] = []
     limits = resource.getrlimit(resource.RLIMIT_SIGPENDING)

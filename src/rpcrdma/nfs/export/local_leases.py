@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Final
 
 from rpcrdma.nfs.export.export_limits import NFS_LEASE_STALLED_S, NFS_LEASES_MAX
@@ -52,7 +53,7 @@ _READ_OCTETS: Final = 64 << 10
 _PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that may pass: a further lease may succeed."""
 _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
-"""The masks of the signals that a process blocks, ignores and handles, in /proc/self/status."""
+"""The masks of the signals that a thread blocks, and its process ignores and handles, in its file in /proc."""
 
 
 class _LeasedFile:
@@ -414,12 +415,16 @@ def _identity_in(data: bytes) -> bytes:
 
 
 def _unused_signal() -> int:
-    """Returns the number of a real-time signal that the process neither handles nor ignores nor blocks.
+    """Returns the number of a real-time signal that the process neither handles nor ignores, and no thread blocks.
 
-    Raises OSError: EAGAIN: there is none.
+    A thread that blocks a signal may wait for it, and the thread of the reports would take it. Raises OSError: EAGAIN:
+    there is none.
     """
-    with open("/proc/self/status", "rb") as file:
-        used = functools.reduce(operator.or_, (int(bits, 16) for bits in _USED.findall(file.read())), 0)
+    used = 0
+    for status in Path("/proc/self/task").glob("*/status"):
+        # A thread may have ended meanwhile.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            used = functools.reduce(operator.or_, (int(bits, 16) for bits in _USED.findall(status.read_bytes())), used)
     for number in range(signal.SIGRTMAX, signal.SIGRTMIN, -1):
         if not used >> number - 1 & 1:
             return number
