@@ -40,7 +40,7 @@ class _Decision(NamedTuple):
     terms: ExportTerms
     """The terms of the export by which the rule was found."""
     rule: AccessTerms | None
-    """The rule that admits the calls; None: they are refused."""
+    """The rule that the calls match; None: none matches, or it refuses all calls."""
     proofs: tuple[SecurityFlavor, ...]
     """For calls that are refused without a proof: the security flavors of the first rule that would admit calls of the
     host with certain proved principals; else empty."""
@@ -133,7 +133,7 @@ class HostAdmission:
         return granted
 
     def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT call's caller, over any transport; logs a refusal and raises it.
+        """Returns the rights of a MOUNT call's caller, over any transport, from any port; logs a refusal and raises it.
 
         Does not change `latest`.
 

@@ -178,7 +178,7 @@ class ExportTerms(AccessTerms):
     hidden: bool = False
     """Whether the list of exports of MOUNT, and listings of the directories above the export, leave it out."""
     reserved_port: bool = False
-    """Whether calls over TCP without a proof of the user have to come from a port below 1024."""
+    """Whether NFS calls (not MOUNT's) over TCP without a proof of the user have to come from a port below 1024."""
     groups: Literal["client", "server"] = "client"
     """The origin of the supplementary groups of users without a proof: the call, which carries 16 at most, or this
     machine's user database; matters only to a server that can act as other users, as root can."""
@@ -249,8 +249,8 @@ class Export(ExportTerms):
     """The URL of the directory, for fsspec and the package of its protocol, such as s3fs; None: the export has a
     `directory`. An export with a URL has to be read-only."""
     valid_s: float = NFS_FSSPEC_VALID_S
-    """Seconds for which the server reuses an answer of the URL's file system: changes made there become visible after
-    this time at the latest."""
+    """Seconds for which the server reuses an answer of the URL's file system: its replies show changes made there after
+    this time at the latest. Clients may use their own caches for longer."""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     """The options for the URL's file system, passed to fsspec."""
 

@@ -137,10 +137,10 @@ class Claims(Generic[S, L]):
         """Holders that conflict with calls of versions without open state, such as NFSv3. The owner of the state
         recalls or expires them, and empties the set."""
         self.wake: Callable[[], object] = _nothing
-        """Is called when `in_the_way` has new delegations to recall; the owner of the state sets it."""
+        """Is called, without `lock`, after delegations are put into `in_the_way`; the owner of the state sets it."""
         self.end_soon: Callable[[Iterable[S]], bool] = _not
-        """Returns whether all of these holders are about to end, since nobody renews their leases; takes the lock. The
-        owner of the state sets it."""
+        """Returns whether all of these holders are about to end, since nobody renews their clients' leases; takes the
+        lock. The owner of the state sets it."""
         self.delegations = 0
         """The number of delegations on all files; may be read without the lock."""
         self._changing: Counter[bytes] = Counter()

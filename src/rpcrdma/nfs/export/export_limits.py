@@ -33,7 +33,7 @@ NFS_PLACES_MAX = 2_000_000
 
 NFS_SEARCH_ENTRIES_MAX = 1_000_000
 """Directory entries that a search for objects looks at: about two seconds. An object that it does not meet counts as
-deleted."""
+gone until the next search."""
 
 NFS_SEARCH_OCTETS_MAX = 64 << 20
 """Octets of the names that a search keeps, so that one search serves all handles: 24 octets and the name for each."""

@@ -30,7 +30,7 @@ class Exports(Protocol):
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
         `any_flavor`: the call is checked as by `admit_mount`, whatever its security flavor. Returns None in the event
-        loop if finding the object may block: the caller then calls again in a worker thread.
+        loop if finding the object or the rights may block: the caller then calls again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
@@ -66,7 +66,7 @@ class Exports(Protocol):
         """
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same for the object's handles in all exports.
+        """Returns the key of a handle's object in `claims.Claims`; a local object has one key in all its exports.
 
         `handle` may have any octets; if this server did not make it the result is of no use, but nothing is raised.
         """
@@ -79,7 +79,10 @@ class Exports(Protocol):
         """
 
     def close_idle(self) -> None:
-        """Drops cached objects, and closes files, that were not used since the last call of this method; may block."""
+        """Drops objects and closes files that were not used since the last call of this method; may block.
+
+        Files with unstable data stay open while they have a name.
+        """
 
     def close(self) -> list[OSError]:
         """Puts unstable data on the disk and drops all cached objects and open files; may block, and be called again.

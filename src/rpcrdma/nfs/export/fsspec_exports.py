@@ -99,7 +99,7 @@ class FsspecExports(AdmittedExports):
             tree.store.flush()
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the handle itself as the key of its object in `claims.Claims`, since each object has one handle."""
+        """Returns the handle itself as the key in `claims.Claims`; an object in two exports so has two keys."""
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:

@@ -169,7 +169,7 @@ def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
 
 
 def _text(value: object) -> bytes | None:
-    """Returns an int (in decimal), str or bytes of a library's info as octets; None: it is empty, or another type."""
+    """Returns an int (in decimal), str or bytes of a library's info as octets; None: empty, no text, another type."""
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, str):

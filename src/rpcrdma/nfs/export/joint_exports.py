@@ -113,7 +113,7 @@ class JointExports:
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[Node, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
+        """Returns the object of a handle and the caller's rights; None in the event loop if finding them may block.
 
         `any_flavor`: the call may have any security flavor. Raises Refused (ESTALE, EACCES and others),
         CredentialTooWeak or OSError: see `exports.Exports.locate`.
@@ -144,7 +144,7 @@ class JointExports:
         return self._part_of(tree).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
+        """Returns the key of a handle's object in `claims.Claims`; a local object has one key in all its exports.
 
         `handle` may have any octets: nothing is raised, and if this server did not make it the key is of no use.
         """
@@ -158,7 +158,10 @@ class JointExports:
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:
-        """Drops cached objects and open files that were not used since the last call of this method; may block."""
+        """Drops objects and closes files that were not used since the last call of this method; may block.
+
+        Files with unstable data stay open while they have a name.
+        """
         self.local.close_idle()
         self._remote.close_idle()
 

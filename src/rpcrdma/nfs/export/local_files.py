@@ -96,7 +96,7 @@ class Files(LocalObject):
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """Takes a lease on this regular file, which breaks when a local process wants to write it or has changed it.
+        """Takes a lease on this regular file; it breaks when a local process wants to write it or may have changed it.
 
         Returns None if the file can have no lease, such as one that is open for writing. `on_writer` is called, in any
         thread, when the lease breaks. Closes a descriptor for writing that the server keeps unused. May block.
@@ -181,11 +181,11 @@ class Files(LocalObject):
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
-        Returns its node with `is_new` True; the node is None if a local process has renamed or removed the object
-        already, which may then lack the mode, owner and times in `wanted`. Syncs this directory, and one that it makes,
-        if the export asks for that. `change` gets the attributes of this directory before and after. Raises Refused or
-        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device
-        number; and others.
+        Returns its node with `is_new` True; None in place of the node if the name cannot be opened, or has another
+        object by now: the new one may then lack the mode, owner and times in `wanted`. Syncs this directory, and one
+        that it makes, if the export asks for that. `change` gets the attributes of this directory before and after.
+        Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or
+        an invalid device number; and others.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
@@ -214,7 +214,7 @@ class Files(LocalObject):
         """Creates a file in this directory with the attributes in `create`, keeps it open, and returns its node.
 
         With EXCLUSIVE it gets the verifier alone, and is synced. Returns None if the name is taken; with GUARDED raises
-        FileExistsError then. Other failures raise Refused (EFBIG) or OSError.
+        FileExistsError then. Other failures raise Refused (EFBIG) or OSError; a file that exists by then stays.
         """
         tree, wanted = self.tree, create.wanted
         size = None if wanted.size is None else _size(wanted.size)
@@ -282,10 +282,11 @@ class Files(LocalObject):
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
         """Returns the existing file `name` of this directory, unchanged.
 
-        With EXCLUSIVE it has to be one that an earlier try of the same call made, which has the verifier as its times.
+        With EXCLUSIVE it has to be one that an earlier try of the same call made: it has the verifier as its times, and
+        is empty.
 
         Raises:
-            Refused: EEXIST: it is no regular file, or not from the same exclusive create.
+            Refused: EEXIST: it is no regular file, or with EXCLUSIVE another file or one that has data.
             OSError: FileNotFoundError: the name is gone; and others.
         """
         node: Self

@@ -56,7 +56,7 @@ class Finding(LocalObject):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
         """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
 
-        Returns None only with `at_once`, if the look-up would have to wait.
+        Returns None only with `at_once`, if the look-up may have to wait.
 
         Raises:
             Refused: ENOTDIR, ENAMETOOLONG; EACCES: the name is invalid, a mount point, or the caller may not search;

@@ -60,7 +60,7 @@ class _LeasedFile:
     """A file with a lease of the kernel on the descriptor `fd`, which `users` instances of `LocalLease` share.
 
     `file` is the file's key in `claims.Claims`, `identity` its identity by `object_identity`. `broken`: whether a local
-    process wants to write the file, or has changed it; `on_writer` is called when that becomes True.
+    process wants to write the file, or may have changed it; `on_writer` is called when that becomes True.
     """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
@@ -100,8 +100,9 @@ class LocalLease:
 
     @property
     def broken(self) -> bool:
-        """Whether a local process waits to write the file, or has changed it; for the owner of the lease.
+        """Whether a local process waits to write the file, or may have changed it; for the owner of the lease.
 
+        After `LocalLeases.make_way` each process that opens the file, even to read, counts as one that may have.
         A read asks the kernel, unless the kernel has reported that already. After a read of True the writers wait until
         the owner ends the lease, or for the kernel's lease-break-time. Without such a read within `NFS_LEASE_STALLED_S`
         seconds of the kernel's report, the server lets the writers go on.
@@ -148,8 +149,8 @@ class LocalLeases:
             path: the path to the file.
             file: the key of the file by `object_tree.file_of`, the same for each of the file's handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
-            on_writer: is called, in any thread, when a local process wants to write the file or has changed it; takes
-                the place of the `on_writer` of earlier leases on the file.
+            on_writer: is called, in any thread, when `LocalLease.broken` becomes True; takes the place of the
+                `on_writer` of earlier leases on the file.
             close_idle_writer: is called if the file is open for writing; closes the descriptor that the server keeps
                 for later WRITE calls, and returns whether there was one.
 

@@ -67,7 +67,7 @@ class LocalExports(AdmittedExports):
         self.admission = HostAdmission(self.parts.callers.of, self.groups if self.parts.callers.switches else None)
         self._trees: dict[bytes, LocalTree] = {}
         self._gone: dict[bytes, LocalTree] = {}
-        """Trees that are no longer served, by export, until `retire`: running calls still use their objects."""
+        """Trees not served any more, by export, until `retire` closes them: running calls still use their objects."""
         self._locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
         )
@@ -87,7 +87,8 @@ class LocalExports(AdmittedExports):
         """Returns a tree for each of `exports`, to be served by `install`; serves nothing yet; may block.
 
         An export whose name is served already keeps its tree if its path leads to the same directory. For others a tree
-        is made; these are closed again if one fails.
+        is made; these are closed again if one fails. Logs a warning if a tree that takes the
+        place of a served one has the same handle for its root.
 
         Args:
             exports: directories of this machine, each with a name of its own.

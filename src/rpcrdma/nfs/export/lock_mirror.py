@@ -46,9 +46,8 @@ class LocalLocks:
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
-        Returns False, with nothing locked, if a lock of a local process conflicts; else True, also if the file system
-        has no such locks, or the descriptor is not open for the access that the lock needs. Raises OSError for other
-        failures.
+        Returns False, with nothing changed, if a lock of a local process conflicts; else True, also, with nothing
+        changed, where the system cannot have the lock (see `_possible`). Raises OSError for other failures.
         """
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)
         with self._possible():
@@ -63,7 +62,7 @@ class LocalLocks:
     def in_the_way(self, wanted: Range) -> Range | None:
         """Returns a lock of a local process that conflicts with a lock on `wanted`; None if there is none; never waits.
 
-        None also where the file system has no such locks. Raises OSError for other failures.
+        None also where the system cannot have the lock (see `_possible`). Raises OSError for other failures.
         """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))

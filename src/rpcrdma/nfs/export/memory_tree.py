@@ -311,9 +311,10 @@ class MemoryLease:
 class MemoryTree:
     """A tree of objects in memory; implements `tree.Tree`, and `exports.Exports` for a server with this one export.
 
-    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, `transfer_octets` that of
-    one READ or WRITE, and `export` has the name and terms, "/" by default. Changes of names and attributes are stable
-    at once (RFC 1813 section 4.8 allows unstable data alone).
+    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data and extended attributes of all objects,
+    `transfer_octets` the data of one READ or WRITE, and `export` has the name and terms, "/" by default; whatever its
+    rules are, every caller is admitted. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows
+    unstable data alone).
     """
 
     fsid = 1

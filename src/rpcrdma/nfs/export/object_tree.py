@@ -124,7 +124,7 @@ class ObjectTree(Generic[N]):
             os.close(fd)
 
     def close(self) -> None:
-        """Closes the tree's own descriptors; no call may use the tree any more. May be called again."""
+        """Drops its descriptors, which close with the last reference; no call may use the tree. May be called again."""
         self.gone = True
         # Each root refers to its tree: without this the next collection of garbage would close them.
         for name in ("root", "_readable_root"):
@@ -178,7 +178,7 @@ class ObjectTree(Generic[N]):
         raise Refused(errno.ESTALE)
 
     def child(self, directory: N, name: bytes) -> N:
-        """Returns the object of a name in a directory, reached as the calling thread's user; caches it; may block.
+        """Returns the object of a name in a directory, as the thread's user; caches it, notes its place; may block.
 
         Raises Refused: EACCES: the name is a mount point; or OSError: no object has it, or the user may not search.
         """
@@ -195,8 +195,8 @@ class ObjectTree(Generic[N]):
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
         """Returns the node of the object that was just made with this name and `kind` (its bits of `st_mode`).
 
-        None if the name cannot be opened, or leads to an object of another kind or made before `since` (nanoseconds,
-        see `file_clock_ns`): a local process has then renamed the object. Raises OSError for other failures.
+        None if the name cannot be opened, for any reason, or leads to an object of another kind or made before `since`
+        (nanoseconds, see `file_clock_ns`), mostly since a local process has renamed the object. May raise OSError.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
@@ -249,7 +249,7 @@ class ObjectTree(Generic[N]):
         return node
 
     def sync_file_system(self) -> None:
-        """Puts all data of the export's file system on the disk, or of all file systems if the root cannot be opened.
+        """Puts all data of the export's file system on the disk, or of all file systems if the root may not be opened.
 
         Raises OSError: some of the data is lost; a loss on all file systems is not noticed.
         """
@@ -297,8 +297,8 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops the cached node of an object that has lost a name, and the place recorded for it; may raise OSError.
 
-        Returns whether the object has no name left, by its own status: just before the removal a local process may have
-        renamed it and given its former name to another object, which was removed instead.
+        Returns whether the object has no name left (a directory: none in the export), by its own status: a local
+        process may have renamed it before, and given its former name to another object, which was removed instead.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
@@ -306,7 +306,7 @@ class ObjectTree(Generic[N]):
         return deleted
 
     def _open_for_handles(self) -> N | None:
-        """Returns a node of the root whose descriptor `open_by_handle` takes; None if the system refuses such opens."""
+        """Returns a node of the root whose descriptor `open_by_handle` takes; None if such opens are not possible."""
         opened = self._seal.open(self.root.handle)
         known = kernel_handle(opened.identity) if opened is not None else None
         if known is None:
@@ -417,7 +417,7 @@ class ObjectTree(Generic[N]):
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
         """Yields (directory node, names below it) for paths at which the object of a handle may be, cheapest first.
 
-        The caller closes the generator, which holds a lock until then if it has searched the tree. Raises OSError: a
+        The caller closes the generator, which may hold the lock of searches until then. Raises OSError: a
         directory cannot be read; or Refused: ESTALE: the object is deleted or outside; EAGAIN: the search has to wait.
         """
         if (way := self._where_last_seen(handle)) is not None:

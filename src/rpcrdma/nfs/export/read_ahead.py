@@ -234,7 +234,8 @@ class BlockCache:
     def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
         """Records a read of `octets` octets at `offset`; if reads are in sequence, may start a fetch of those after it.
 
-        The fetch runs in another thread, and is not waited for. Raises nothing if no thread can be started.
+        The fetch runs in another thread, and is not waited for. Raises nothing if no thread can be started: the error
+        is then raised by readers that wait for these blocks already.
         """
         with self._lock:
             fetch = self._ahead_of(file, offset, octets)

@@ -230,8 +230,8 @@ class Make(NamedTuple):
 class Made:
     """The result of `Node.create` or `Node.make`.
 
-    `node` is the object; None: it was made, but a local process has renamed or removed it already. `is_new` is False if
-    `Node.create` took a file that existed before.
+    `node` is the object; None, by `Node.make` alone: it was made, but is not found by its name, mostly since a local
+    process has renamed or removed it. `is_new` is False if `Node.create` took a file that existed before.
     """
 
     node: Node | None
@@ -255,7 +255,7 @@ class Entry:
     """An entry of a directory, as `Entries` yields it.
 
     `cookie` names the place in the listing. `handle` and `attributes` are None unless details were asked for, and also
-    if the caller may not search the directory, the name leads to another file system, or they cannot be read.
+    if they cannot be read, the name leads to another file system, or (except "." and "..") the caller may not search.
     """
 
     cookie: int
@@ -338,8 +338,8 @@ class OpenFile(Protocol):
         """Reads from `offset`, in octets, into a buffer of at least one octet; returns the number of octets read.
 
         The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
-        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError or Refused: EIO, ESTALE
-        and others.
+        stops before the first octet that may take a wait for a disk. It may be 0. Raises OSError or Refused: EIO,
+        ESTALE and others.
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
@@ -366,12 +366,13 @@ class OpenFile(Protocol):
 class Lease(Protocol):
     """A watch on a file for writers and changes by local processes; it ends with the last reference to the instance.
 
-    `Node.lease` returns it to a server that wants to delegate the file (RFC 8881 section 10.4).
+    `Node.lease` returns it to a server that wants to delegate the file (RFC 8881 section 10.4). After the server has
+    read `broken` as True, local writers wait for that end.
     """
 
     @property
     def broken(self) -> bool:
-        """Whether a local process waits to write the file, or has changed it; reading the property never waits."""
+        """Whether a local process waits to write the file, or may have changed it; reading this never waits."""
 
 
 class RangeLocks(Protocol):
@@ -387,7 +388,7 @@ class RangeLocks(Protocol):
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
-        Returns False, with nothing locked, if a lock of a local process conflicts, else True. May raise OSError.
+        Returns False, with nothing changed, if a lock of a local process conflicts, else True. May raise OSError.
         """
 
     def in_the_way(self, wanted: Range) -> Range | None:
@@ -424,7 +425,7 @@ class Node(Protocol):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
 
-        Returns None only with `at_once`, if the look-up would have to wait for a disk.
+        Returns None only with `at_once`, if the look-up may have to wait for a disk.
 
         Raises:
             Refused: ENOTDIR; EACCES: the name is invalid, leads to another file system, or `who` may not search;
@@ -458,7 +459,7 @@ class Node(Protocol):
         READ is also granted to callers who may execute the file, since their system has to load it.
 
         Returns:
-            The open file; None only with `at_once`, if opening would have to wait for a disk.
+            The open file; None only with `at_once`, if opening may have to wait for a disk.
 
         Raises:
             Refused: EISDIR, EINVAL: the object is no regular file; EACCES; EROFS: nobody can write it.
@@ -468,7 +469,7 @@ class Node(Protocol):
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
         """Opens this regular file for READ as `open` does, and returns (open file, its present attributes).
 
-        Returns None only with `at_once`, if opening would have to wait for a disk. Raises Refused or OSError: EISDIR,
+        Returns None only with `at_once`, if opening may have to wait for a disk. Raises Refused or OSError: EISDIR,
         EINVAL: the object is no regular file; EACCES; and others.
         """
 
@@ -484,30 +485,29 @@ class Node(Protocol):
             on_writer: is called, in any thread, when the lease is broken; replaces that of earlier leases on the file.
 
         Returns:
-            The lease; None: changes by local processes would go unnoticed, so the file cannot be delegated.
+            The lease; None: the file can have none, or none now, as while it is open for writing: do not delegate it.
         """
 
     def range_locks(self, *, exclusive: bool) -> RangeLocks | None:
         """Returns a new, empty set of locks on this file; None if no local process sees the file, or opening it fails.
 
         `exclusive`: whether the set is to take write locks, for which the file is opened for writing, if possible. A
-        `Lease` on the file then no longer makes local writers wait, and only reports these writers.
+        `Lease` on the file then no longer makes local writers wait: it breaks when a local process opens the file.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
 
-        The node is None if a local process has renamed or removed the file already. `create.how` decides whether an
-        existing file is taken. `change` gets the directory's attributes before and after. Raises Refused or OSError:
-        ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken, and `create.how` does not allow to take its object;
-        ENOSPC and others.
+        The node is never None, also if a local process has renamed the file already. `change` gets the directory's
+        attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is
+        taken, and `create.how` does not allow to take its object; ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes a directory, symbolic link, device, socket or FIFO in this directory as the caller `who`.
 
-        Returns a `Made`, whose node is None if a local process has renamed or removed the object already. `wanted.size`
-        has no effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR,
+        Returns a `Made`, whose node is None if the object is not found by its name (see `Made`). `wanted.size` has no
+        effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR,
         EACCES, ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE; ENOSPC and others.
         """
 

@@ -56,8 +56,8 @@ def places_of(
 
     The key of each is (program, version, netid). NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all
     clients of version 3 ask for it. Of several addresses of one transport, a wildcard address is preferred, then the
-    port that clients expect. A loopback address is taken only if there is no other; a link-local address is never
-    taken. Raises LocalProtocolError (a URL is malformed) or ValueError (a URL has a host name).
+    port that clients expect; "::" stands for IPv4 as well. A loopback address is taken only if there is no other, a
+    link-local address never. Raises LocalProtocolError (a URL is malformed) or ValueError (a URL has a host name).
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.

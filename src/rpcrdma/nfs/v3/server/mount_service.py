@@ -60,7 +60,7 @@ class MountService(MOUNT_V3_Service):
         self._exports = exports
 
     def forget_gone(self) -> None:
-        """Removes the mounts of exports that are no longer served from the list of mounts."""
+        """Removes the mounts whose paths lie in no served export any more from the list of mounts."""
         with self._lock:
             mounts = list(self._mounts)
         gone = [mount for mount in mounts if self._export_of(_names(mount[1])) is None]
@@ -96,7 +96,10 @@ class MountService(MOUNT_V3_Service):
         self.forget_host(context.peer)
 
     def mounts(self) -> list[tuple[str, str]]:
-        """Returns a copy of the list of mounts: (network address of a client, path as in its MNT), the oldest first."""
+        """Returns a copy of the list of mounts: (network address of a client, path as in its MNT), the oldest first.
+
+        The age is that of the first MNT; a repeated one has no effect.
+        """
         with self._lock:
             return list(self._mounts)
 

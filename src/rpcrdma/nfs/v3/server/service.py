@@ -68,7 +68,8 @@ class NfsService(
     def close_idle(self) -> None:
         """Drops cached objects and closes files of the exports that were not used since the previous call; may block.
 
-        The server's owner calls it every few seconds: an open file that another process deletes keeps its space.
+        Files with unstable data stay open while they have a name. The server's owner calls it every few seconds: an
+        open file that another process deletes keeps its space.
         """
         self.exports.close_idle()
 
