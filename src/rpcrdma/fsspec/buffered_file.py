@@ -68,7 +68,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         autocommit: False, as in a transaction, gives a new file a temporary name until `commit`.
         cache_type: the name of a cache of fsspec in place of the read-ahead.
         cache_options: the options of that cache.
-        size: ignored. Reads end at the size that the server has at the opening.
+        size: ignored. Reads end at the file's size at the opening, as `NfsFile.size` has it.
         opened: the file of the NFS client if it is open already; None: it is opened.
         tail: the last octets of the file, if they were read before; reads then take them from memory.
         kwargs: options of `fsspec.spec.AbstractBufferedFile`.

@@ -251,7 +251,7 @@ class RdmaFileSystem(ServerFileSystem):
     def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
         """Opens a file as `fsspec.AbstractFileSystem.open`, and raises the errors of `open_async`, too.
 
-        `close` writes what a file of text or of compressed data holds. The arguments are those of fsspec.
+        The file system's `close` writes what a file of text or of compressed data holds. The arguments are fsspec's.
         """
         opened = super().open(path, mode, *args, **kwargs)
         is_around = isinstance(opened, io.IOBase) and not hasattr(opened, "full_name")
@@ -333,7 +333,7 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """Returns the octets of the file at `place` from offset `start` on; None if it has changed since `entry`.
+        """Returns the octets of the file at `place` from offset `start` on; None if it may have changed since `entry`.
 
         `held` has these octets if they are cached; if it is empty, they are read. Cached octets are returned without a
         call to the server, unless `close_to_open` is set: the server is then asked whether the file has changed.
@@ -351,7 +351,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file, so that its `close` is called at the end of the process if the file object exists then.
+        """Registers a file; the end of the process, and the file system's `close`, close it if it still exists then.
 
         Args:
             file: a file open for writing.

@@ -17,7 +17,7 @@ class OpeningFileSystem(OwnLoop, Protocol):
         """Opens and returns the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
 
     def note_writer(self, file: Any) -> None:
-        """Registers a file open for writing, so that its `close` is called at the end of the process."""
+        """Registers a file open for writing, for the file system's `close` and the end of the process to close."""
 
     def note_written(self, path: str) -> None:
         """Invalidates the cached attributes of the file at `path`, which has been written."""

@@ -127,7 +127,7 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Drops the state of `path`, and caches none until `file`, which is open for writing there, is closed."""
+        """Does as `forget`; none is cached for `path` until `file`, which is open for writing there, is closed."""
         with self._lock:
             self._writers[file] = path
         self.forget(path)

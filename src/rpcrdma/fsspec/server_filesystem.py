@@ -233,7 +233,8 @@ class ServerFileSystem(AsyncFileSystem):
     async def _found(self, place: ServerPath) -> Known | None:
         """Returns the cached state of `place`, or None if there is none.
 
-        At the third miss in a directory it first waits for a page of the directory's listing, whose entries it caches.
+        At the third miss in a directory it first reads a page of its listing and caches the entries; misses there wait
+        for a page that is being read.
         """
         known = place.known
         found = known.find(place.path, self._valid_s)
@@ -336,8 +337,8 @@ class ServerFileSystem(AsyncFileSystem):
             kwargs: `detail=True` for infos by name.
 
         Yields:
-            (directory, names of directories, names of other entries) for each directory; with `detail=True`
-            dictionaries from names to infos in place of names.
+            (directory, names of directories, names of other entries) for each directory, without names for an ignored
+            one; with `detail=True` dictionaries from names to infos in place of names.
 
         Raises:
             OSError: a directory cannot be listed, unless `on_error` says otherwise.

@@ -19,7 +19,7 @@ class UpdatedFile(FsspecFile, NfsFile):
         fs: the file system.
         path: the path of the file.
         mode: the mode.
-        writers: closes the file at the end of the process, if nothing else does.
+        writers: closes the file when the file system is closed or the process ends, if nothing else does.
         autocommit: False, as in a transaction, is refused.
         _kwargs: ignored.
 

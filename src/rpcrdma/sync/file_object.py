@@ -94,7 +94,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def size(self) -> int:
-        """The file's size in octets at its opening or at the last `stat`, with the later writes by this object."""
+        """The size in octets at the opening (with `ask=False`: the listing) or last `stat`, with own later changes."""
         return self._asynchronous.size
 
     def readable(self) -> bool:
@@ -113,7 +113,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
         return self._asynchronous.seekable()
 
     def tell(self) -> int:
-        """Returns the position of the next `read` or `write`, in octets; raises ValueError if the file is closed."""
+        """Returns the offset in octets of the next `read`, and of the next `write` unless the file is for appending.
+
+        Raises ValueError if the file is closed.
+        """
         self._check_open()
         return self._asynchronous.tell()
 
@@ -310,7 +313,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
 
 def warn_left_open(name: str) -> None:
-    """Logs a warning that the binary file `name`, which is now closed, may have been below others that hold data."""
+    """Logs a warning that the binary file `name`, which the caller closes next, may be below others that hold data."""
     _LOGGER.warning(
         "%s was open for writing when its file system was closed: data written to it is sent, but data still in an "
         "io.TextIOWrapper, io.BufferedWriter or compressed file around it is lost; use `with` to close them",

@@ -157,7 +157,7 @@ def nfs_open(
     """Mounts a directory or file of an NFS server.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. MOUNT is asked for the file handle
-    on the connection to NFS; if the server refuses that, at TCP port 20048 and at the port that the port mapper names.
+    on the connection to NFS; if none answers there, at TCP port 20048, and then at the port that the port mapper names.
 
     Args:
         url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or `tcp://`; `?mountport=PORT` at the end names the TCP port of MOUNT.

@@ -45,7 +45,8 @@ class NfsFilesystem(ObjectCalls):
         sleep: waits for seconds between repeated calls to a busy server.
 
     Shared by the methods:
-        path, entry: the path or entry of the object; of a `DirEntry` the handle is used, without looking the path up.
+        path, entry: the path or entry of the object; a `DirEntry` stands for its path, except where a method says that
+            its handle is used.
         follow_symlinks: whether a symbolic link at the end of `path` is followed.
         onerror: called with each error instead of raising it, and the work continues.
         exclude: shell patterns of entries to leave out. A pattern without a slash is matched with names at any depth, a
@@ -54,8 +55,7 @@ class NfsFilesystem(ObjectCalls):
         size: the most octets to return; negative: all from `offset` on.
         data, text: the new content of the file.
         permissions: the mode of a new file.
-        encoding, errors, newline: the encoding, and the treatment of what it cannot decode or encode and of line ends,
-            as for the built-in `open`.
+        encoding, errors, newline: as for the built-in `open`.
         OSError: the operation failed; `NfsError` and its subclasses, such as FileNotFoundError, if the server refused
             it.
         ValueError: a path holds a NUL, or characters that stand for no octets.
@@ -174,7 +174,7 @@ class NfsFilesystem(ObjectCalls):
     async def glob(
         self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
     ) -> AsyncIterator[str]:
-        """Searches paths like `glob.glob` with `recursive=True`; `**` matches any number of directories, but no links.
+        """Searches paths like `glob.glob` with `recursive=True`, except that `**` follows no symbolic links.
 
         Args:
             pattern: the pattern, absolute or relative to `directory`; no match is no error.
@@ -459,8 +459,8 @@ class NfsFilesystem(ObjectCalls):
             exclude: see `NfsFilesystem`.
 
         Raises:
-            OSError: `local` cannot be opened, or the server refuses the directory `path`, as FileExistsError for a file
-                there.
+            OSError: `local` cannot be opened, and `path` has been made all the same; or the server refuses the
+                directory `path`, as FileExistsError for a file there.
             RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
         """
         made = True

@@ -375,9 +375,9 @@ async def _confirm_list(
 ) -> None:
     """Checks that MOUNT at `port` belongs to the server at `url`: that the server knows a root handle from MNT.
 
-    MNT is called for the first 8 of `exports` until it grants a handle, and then UMNT; without a handle nothing is
-    checked. `caller` leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s` seconds. Raises the
-    ConnectFailed of `confirm_root`, and RpcRdmaError for a call without an answer.
+    One of the first 8 `exports` is taken: the first for which no call, of MNT, UMNT and GETATTR, is refused. If there
+    is none, nothing is checked. `caller` leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s`
+    seconds. Raises the ConnectFailed of `confirm_root`, and RpcRdmaError for a call without an answer.
     """
     for export in exports[:_SHOWN_MAX]:
         with contextlib.suppress(NfsError, RpcError):
@@ -487,7 +487,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Returns the message of `error` up to its first "; ", without "HOST:PORT " or "cannot connect to HOST:PORT: "."""
+    """Returns the message of `error` up to "; ", without the "cannot connect to HOST:PORT: " or "HOST:PORT " before."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

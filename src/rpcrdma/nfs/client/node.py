@@ -26,7 +26,7 @@ class Node:
 
     Attributes:
         handle: the server's file handle.
-        attributes: the attributes stored last; None for the root at first, and if the reply that made it has none.
+        attributes: the attributes stored last; None while unknown, as for the root at first.
         place: where the object was found, for messages: its absolute path, or (node of its directory, name).
         fresh: whether the present operation has fetched the attributes.
         target: the target of a symbolic link; None before it is read.

@@ -40,7 +40,7 @@ class Registration(NamedTuple):
         version: the version of the program.
         netid: the name of the transport, such as "tcp6" (RFC 5665); the protocol number as text if it has no name.
         address: the universal address in the transport's own form.
-        port: the port; None if the transport has none, or the address is malformed.
+        port: the port; None if the transport has none, or `address` has no valid port.
         owner: the owner of the registration; None from version 2 of the port mapper.
     """
 

@@ -38,8 +38,8 @@ class NfsProcedures:
 
     A method repeats an operation that the server defers (NFS3ERR_JUKEBOX) for up to `NFS_DEFERRED_S` (200) seconds, and
     waits by `sleep`, which takes seconds, in between; after 3 s it logs a warning. It raises `NfsError` for another
-    status than NFS3_OK, with the path of the object that it is about; and the errors of `Caller.call`, whose message
-    gets the URL of that object if the URL of the export is known.
+    status than NFS3_OK, with the path of the object that it is about; and the errors of `Caller.call`, whose message,
+    except that of TransportClosed, gets the URL of that object if the URL of the export is known.
     """
 
     def __init__(self, caller: Caller, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:

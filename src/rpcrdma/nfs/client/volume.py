@@ -36,7 +36,7 @@ class FileOptions:
     direct_calls: int = 8
     """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""
     files_at_once: int = 32
-    """The most files that a copy of a tree copies at a time."""
+    """The most files that a copy of a tree copies, or `rmtree` removes, at a time."""
     listed_names_max: int = NFS_LISTED_NAMES_MAX
     """The most names of one directory that a listing takes, as a listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX

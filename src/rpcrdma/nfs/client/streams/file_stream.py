@@ -125,7 +125,7 @@ class NfsFile:
 
     @property
     def size(self) -> int:
-        """The file's size in octets at its opening or at the last `stat`, with the later writes by this object."""
+        """The size in octets at the opening (with `ask=False`: the listing) or last `stat`, with own later changes."""
         return self._end
 
     def readable(self) -> bool:
@@ -369,7 +369,7 @@ class NfsFile:
         """Flushes the file, then cuts it, or extends it with zeros.
 
         Args:
-            size: the new size in octets; None: the position.
+            size: the new size in octets; None: the position before the flush.
 
         Returns:
             The new size.

@@ -21,7 +21,7 @@ class OpenMode:
         creates: whether a missing file is made.
         truncates: whether an existing file is emptied.
         exclusive: whether an existing file is an error.
-        appends: whether all writes are at the end of the file.
+        appends: whether `write`, unlike `pwrite`, always writes at the end of the file.
     """
 
     reads: bool

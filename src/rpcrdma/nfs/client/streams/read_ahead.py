@@ -72,7 +72,8 @@ class ReadAhead:
         start: makes a task of a coroutine.
         block: the most octets of a fetch.
         blocks: the most blocks fetched beyond the one that is being read.
-        size: the file's size as of the last reply: octets beyond are fetched only when they are asked for.
+        size: the file's size in octets; those beyond are fetched only when they are asked for. Callers set the
+            attribute `size` when they learn another.
     """
 
     def __init__(

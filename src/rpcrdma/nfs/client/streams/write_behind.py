@@ -52,8 +52,8 @@ class _Extent:
 class WriteBehind:
     """Gathers the data written to one file in blocks and sends them, as UNSTABLE WRITEs that COMMIT follows.
 
-    A WRITE or COMMIT that fails, or an append that is cancelled, ends the writing: the data that the server does not
-    have is dropped, and every later call raises the same error. Methods may be called concurrently.
+    A call to the server that fails, or an append that is cancelled, ends the writing: the data that the server does not
+    have is dropped, and every later `write`, `drain` and `flush` raises that error. They may be called concurrently.
 
     Args:
         procedures: makes the calls.
@@ -161,7 +161,10 @@ class WriteBehind:
                     await self._send_current()
 
     async def drain(self) -> None:
-        """Waits for the replies to WRITEs of all data, so that a READ returns it; raises the error of a failed call."""
+        """Sends all unsent data and waits for replies, so that a READ returns it; raises the error of a failed call.
+
+        Data of WRITEs that `Volume.close` has cancelled is sent again only at the next COMMIT, as by `flush`.
+        """
         async with self._lock:
             await self._send_all()
             self._check()
@@ -252,7 +255,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends all data in memory, and waits until the replies have arrived; keeps an error for `_check` to raise."""
+        """Sends all unsent data, and waits until all replies have arrived; keeps an error for `_check` to raise."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)
@@ -263,7 +266,7 @@ class WriteBehind:
         task.add_done_callback(self._arrived)
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
-        """Takes `task` out of those in flight; if it was cancelled, keeps its extents, or ends the writing."""
+        """Takes `task` out of those in flight; if cancelled, keeps its extents, or, if it appends, ends the writing."""
         extents = self._in_flight.pop(task)
         if not task.cancelled():
             return

@@ -136,7 +136,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
-    """Returns the name of the partial copy of a source of `size` octets with this mtime, which becomes `name`.
+    """Returns the name of the partial copy, which becomes `name`, of a source of `size` octets and mtime `mtime_ns`.
 
     `mtime_ns`: in nanoseconds since 1970. The same arguments always give the same name.
     """

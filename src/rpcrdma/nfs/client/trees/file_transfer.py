@@ -327,7 +327,7 @@ class _Upload:
         self._block = 0
 
     async def run(self) -> int:
-        """Writes and commits the whole file; returns the size of the local file, less than `size` if it has shrunk.
+        """Writes and commits the file (with `resume`, what the copy may lack); returns its size, less if it has shrunk.
 
         Raises OSError (`NfsError` if the server refuses) and the errors of `Caller.call`.
         """

@@ -155,7 +155,7 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
     Args:
         name: the name, as the server spells it.
         directory: the descriptor of the directory above.
-        mode: the final mode, of which 0o777 count; until `finish_directory` the owner has all rights, others no more.
+        mode: the final mode, of which 0o777 count; the owner has all rights until `finish_directory`.
         exact: whether the umask is not to apply; then others have no rights until `finish_directory`.
 
     Raises:
@@ -289,7 +289,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until `descriptor` is closed; False if locked already, another user's or not regular."""
+    """Locks a partial copy until `descriptor` is closed; False if another user's, not regular or not lockable."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False

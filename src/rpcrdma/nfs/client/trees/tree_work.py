@@ -85,7 +85,7 @@ class CopyFailure:
     """An object that was not copied.
 
     Args:
-        path: the path of the object in the source.
+        path: the path of the object in the source; that of its directory if its name is not valid.
         error: the reason.
     """
 
