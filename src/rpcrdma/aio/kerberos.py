@@ -114,7 +114,7 @@ class KerberosMechanism:
         """Checks that the credential cache has a valid ticket. May block.
 
         Raises:
-            GssFailure: there is none, or it has expired; the message has the remedy.
+            GssFailure: there is none, or it has expired; the message has the remedy, if that is known.
         """
         errors = self._gssapi.exceptions.GSSError
         try:

@@ -125,7 +125,7 @@ class MetricsEndpoint(ABC, Generic[T]):
     def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
         self._http = PageServer({"/metrics": self._page, **(pages or {})})
         self.url = ""
-        """The URL of /metrics for Prometheus; "" before `start`."""
+        """The URL of /metrics for Prometheus; "" before the first `start`."""
 
     @abstractmethod
     def _ask(self) -> Asked[T]:

@@ -64,7 +64,7 @@ class Kerberos:
         return security_flavor(self.flavor)
 
     def lacks(self) -> str:
-        """Returns why this client cannot prove its user, with the remedy; "" if it can. May block.
+        """Returns why this client cannot prove its user, with the remedy if known; "" if it can. May block.
 
         The reason is that there is no valid ticket, or no package `gssapi` that works.
         """

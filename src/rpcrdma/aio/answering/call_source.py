@@ -39,11 +39,12 @@ class CallSource(Protocol[C_contra]):
         """The connection's share of the memory for results of handlers; it is closed when the connection ends."""
 
     def reply(self, call: C_contra, reply: Payload) -> None:
-        """Sends `reply` as the answer to `call` and sets `call.octets_sent`; drops it if the connection has ended.
+        """Sends `reply` as the answer to `call` and sets `call.octets_sent`.
 
-        If the reply does not fit the chunks that the call provides, the requester gets an error, and the implementation
-        sets `call.refusal` to the reason: the requester may repeat the call with more memory. A reply that is too long
-        for the transport is replaced by an error.
+        After the end of the connection only the call's memory is released. If the reply does not fit the chunks that
+        the call provides, the requester gets an error, and the implementation sets `call.refusal` to the reason: the
+        requester may repeat the call with more memory. A reply that is too long for the transport is replaced by an
+        error.
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:

@@ -144,10 +144,10 @@ class HandlerRunner:
     async def drain(self, deadline_s: float) -> bool:
         """Waits up to `deadline_s` seconds until no handler runs or waits for a thread, then ends the runner for good.
 
-        Computations count as handlers; calls that wait for memory do not count.
-        Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that blocks
-        in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The other threads
-        end. If the wait is cancelled, the runner is ended at once, as by `end`.
+        Computations count as handlers. Calls that wait for memory do not count: they get SYSTEM_ERR when they would
+        run. Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that
+        blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The other
+        threads end. If the wait is cancelled, the runner is ended at once, as by `end`.
 
         Returns:
             Whether all handlers and computations had ended before tasks were cancelled.

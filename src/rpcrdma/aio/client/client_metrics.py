@@ -95,7 +95,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops the HTTP server, ends scrapes in progress, and waits until the server's thread has ended.
+        """Stops the HTTP server, ends scrapes in progress, and blocks until the server's thread has ended.
 
         No effect if the server does not run.
         """

@@ -18,7 +18,9 @@ class ClientStatistics(TransportStatistics):
     """
 
     operations: tuple[OperationStatistics, ...] = ()
-    """The calls that were made, by procedure and status; empty without `ConnectOptions.count_calls`."""
+    """The calls that were made and have ended, by procedure and status; empty without `ConnectOptions.count_calls`.
+
+    NULL calls by which the client itself asks whether the server is there are included."""
     answered: tuple[OperationStatistics, ...] = ()
     """The server's calls to the services of this client, by procedure and status; empty without
     `ConnectOptions.count_calls`."""

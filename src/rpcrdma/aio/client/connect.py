@@ -165,7 +165,8 @@ class ConnectOptions:
     metrics: ClientMetrics | None = None
     """The Prometheus metrics that include this connection, also after its end; calls are counted then."""
     on_call: CallObserver | None = None
-    """A function that the event loop calls with each `Call` that has ended; it must not raise."""
+    """A function that the event loop calls with each `Call` that has ended, also with the NULL calls by which the
+    client itself asks whether the server is there; it must not raise."""
 
     def __post_init__(self) -> None:
         check_options(self, "connect_timeout_s", "call_timeout_s", "record_octets_max")
@@ -387,7 +388,8 @@ async def _dial(
     Raises:
         NotPermitted: the process may not take a reserved port.
         HostAuthenticationFailed: either host refused the other.
-        ConnectFailed: no connection could be made; the message also names the remedy for a wrong default port.
+        ConnectFailed: no connection could be made; if the default port refuses tcp://, the message also names the one
+            of `rpcrdma serve`.
     """
     place = url.server
     if url.scheme == "tcp":

@@ -53,7 +53,7 @@ class Connection:
             transport connection was lost; None: calls fail with that error itself.
         call_timeout_s: the time limit in seconds of calls without one of their own; None: no limit.
         statistics: counts calls; None: calls are not counted.
-        on_call: called with each call that has ended; None: nothing is called.
+        on_call: called with each call that has ended, NULL calls of its own included; None: nothing is called.
         answering: answers the server's calls; None: they are dropped.
         metrics: the Prometheus metrics that include the connection; None: none.
         kerberos: puts all calls under RPCSEC_GSS; None: calls carry the credential of the transport connection.
@@ -303,7 +303,8 @@ class Connection:
     async def wait_reconnected(self, count: int) -> None:
         """Waits until `reconnects` exceeds `count`; returns at once if it does already.
 
-        A program uses this to repeat what a server forgets with a connection, such as that this client takes calls.
+        While this waits, a lost transport connection is made again as for a waiting call. A program uses this to repeat
+        what a server forgets with a connection, such as that this client takes calls.
 
         Args:
             count: an earlier value of `reconnects`.

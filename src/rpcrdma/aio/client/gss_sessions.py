@@ -79,9 +79,10 @@ class GssSessions:
     async def start(self, call: Call, connection: _Connection) -> Any:
         """Makes a call under the present RPCSEC_GSS context on `connection`, and returns its decoded result.
 
-        If there is no usable context, or the present one is due for renewal, a context is made first. The call is sent
-        once more with a new context if it fails with a `GssFailure` (the mechanism fails, or the reply is not protected
-        as it should be), or with an `AuthError` by which the server says that it does not know the context.
+        If there is no usable context, or the present one is due for renewal, a context is made first; one that is still
+        valid stays in use if no new one can be made. The call is sent once more with a new context if it fails with a
+        `GssFailure` (the mechanism fails, or the reply is not protected as it should be), or with an `AuthError` by
+        which the server says that it does not know the context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or the second attempt ended with a `GssFailure`.
@@ -187,7 +188,8 @@ class GssSessions:
         that make a context.
 
         Raises:
-            UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
+            UserAuthenticationFailed: no context can be made, and the present one is of no use; or the deadline of
+                `call` has passed.
             TransportClosed: `close` was called meanwhile, or the connection ended.
             RpcRdmaError: a call that makes the context failed in another way.
         """

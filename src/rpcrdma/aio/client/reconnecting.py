@@ -69,7 +69,7 @@ class SingleConnection(Protocol):
 
         Raises:
             TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
-            LocalProtocolError, TypeError, MessageTooLong: the call cannot be encoded or sent.
+            LocalProtocolError, TypeError, MessageTooLong, OutOfMemory: the call cannot be encoded or sent.
         """
 
     async def wait_closed(self) -> None:

@@ -18,7 +18,8 @@ class SilenceWatch:
     """Logs a warning when a server has not answered for `after_s` seconds.
 
     If `resting` is true when the owner begins to wait for an answer, the owner calls `begin`; when it needs the watch
-    no more, `end`. While no answer is awaited, no timer runs. Each further warning takes a silence twice as long.
+    no more, `end`. While no answer is awaited, no timer runs. A silence causes one warning, however long it is; only a
+    later silence that is twice as long causes another one.
 
     Args:
         after_s: the first silence in seconds that causes a warning; None or 0: no warnings.

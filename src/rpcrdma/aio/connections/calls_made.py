@@ -268,7 +268,7 @@ class CallsMade(ABC):
 
         Raises:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
-            LocalProtocolError, TypeError, MessageTooLong: the call cannot be encoded or sent.
+            LocalProtocolError, TypeError, MessageTooLong, OutOfMemory: the call cannot be encoded or sent.
         """
 
     @abstractmethod

@@ -58,7 +58,7 @@ class RdmaCallsTaken:
         self._on_answered = on_answered
         self._on_fault = on_fault
         self.taken = 0
-        """The number of calls passed to `answering`; deferred and dropped ones do not count."""
+        """The number of calls passed to `answering`; those deferred, or dropped on arrival, do not count."""
         self.deferred: list[ServerCall] = []
         """Calls that wait to be answered."""
         self._draining = False
@@ -124,9 +124,9 @@ class RdmaCallsTaken:
             self.drop(self.deferred.pop(0))
 
     def close(self) -> None:
-        """Drops deferred calls, and calls that wait for a thread; called once, at the end of the connection.
+        """Drops deferred calls, and ends those that wait for memory or a thread (`ServerCall.let_go`).
 
-        Closes `results`, the connection's share of the buffer pool.
+        Called once, at the end of the connection. Closes `results`, the connection's share of the buffer pool.
         """
         self._ended = True
         self.drain()
@@ -179,7 +179,7 @@ class RdmaCallsTaken:
         return self._responder.reply_octets_max(call, items)
 
     def refuse(self, call: ServerCall) -> bool:
-        """Refuses `call` by RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.3) and releases its memory.
+        """Refuses `call` by RDMA_ERROR (version 1: ERR_CHUNK, version 2: RDMA2_ERR_SYSTEM), and releases its memory.
 
         Returns True, as `CallSource.refuse` asks; also after the end of the connection, when the call is dropped.
         """

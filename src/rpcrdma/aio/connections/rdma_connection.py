@@ -69,7 +69,8 @@ class RdmaConnection(CallsMade):
         receive_pool: the memory of receives that several connections share; None: memory of its own.
         authenticators: makes the authenticator of the hosts; None: no host authentication.
         version, extensions: `version` is one of `transport.VERSION_CHOICES`; `extensions` are those this end offers.
-        on_established, on_ended: called when both sides are connected; at the end, with memory released, in any case.
+        on_established: called when both sides are connected, and have authenticated each other where that is set.
+        on_ended: called at the end in any case, when memory is released.
         on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
     """
@@ -166,7 +167,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The counters of the connection; the object continues to count."""
+        """The counters of the connection; the object continues to count, registrations by a device at each access."""
         statistics = self._endpoint.statistics
         counts = self._driver.protection_domain.counts
         if counts is not None:
@@ -234,9 +235,10 @@ class RdmaConnection(CallsMade):
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits a server to call the client (RFC 8167) with `credential` (None: as before); no effect at a client.
+        """Permits a server to call the client (RFC 8167), unless the client has stated that it takes no calls.
 
-        Raises LocalProtocolError if the credential cannot be encoded.
+        `credential` is for these calls; None: as before. From now on the connection does not end for being idle. No
+        effect at a client. Raises LocalProtocolError if the credential cannot be encoded.
         """
         if self._role is _SERVER:
             if credential is not None:
@@ -248,7 +250,7 @@ class RdmaConnection(CallsMade):
         """Sends a call, alone or together with others of this iteration of the loop; returns the future of its result.
 
         The result is decoded. Raises TransportClosed: the call was not taken, because the connection has ended or an
-        internal error ends it now; LocalProtocolError, TypeError: the call cannot be encoded or sent.
+        internal error ends it now; LocalProtocolError, TypeError, OutOfMemory: the call cannot be encoded or sent.
         """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)

@@ -167,7 +167,7 @@ class TcpCallsTaken:
         self._pause_if_full()
 
     def on_too_long(self, xid: int, why: str) -> None:
-        """Answers a call that is too long to be read with GARBAGE_ARGS, and logs `why`, the bound and its setting.
+        """Answers with GARBAGE_ARGS a call that is too long to be read, and logs `why`, the bound and its setting.
 
         No effect while draining, or without `answering`.
         """
@@ -292,9 +292,10 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """Drops held calls, and calls that wait for a thread; called once, at the end of the connection.
+        """Drops held calls, and ends those that wait for memory or a thread (`ServerCall.let_go`).
 
-        Releases the memory of calls whose replies have not left, and closes the shares of the buffer pools.
+        Called once, at the end of the connection. Releases the memory of calls whose replies have not left, and closes
+        the shares of the buffer pools.
         """
         while self._held:
             self.memory.remove(len(self._held.popleft()))

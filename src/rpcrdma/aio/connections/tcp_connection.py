@@ -46,8 +46,9 @@ __all__ = ["ServerTls", "TcpConnection"]
 class ServerTls(NamedTuple):
     """The TLS of a server (RFC 9289): its connections share the object, and pass themselves to the functions.
 
-    Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin` returns whether a
-    handshake may begin; `on_secured` is called after it. `dispatcher` has the programs for TLS probes.
+    Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin` takes a place for a
+    handshake, and returns whether there was one; `on_secured` is called after the handshake. `dispatcher` has the
+    programs for TLS probes.
     """
 
     settings: TlsSettings
@@ -67,7 +68,7 @@ class TcpConnection(CallsMade):
         record_octets_max: the bound on the octets of each call and each reply.
         idle_s: the seconds after which a server ends an idle connection; None or 0: never.
         credential: the credential of this side's calls; None: AUTH_NONE.
-        answering: answers the peer's calls; None: they are dropped.
+        answering: answers the peer's calls; None, at a client alone: they are dropped.
         observer: called with each call of this side that was made with `call` and has ended.
         in_flight_max: the most calls of this side in flight; later ones wait. None: no bound.
         on_answered: called after each answer to the peer while the server stops; or None.
@@ -226,7 +227,8 @@ class TcpConnection(CallsMade):
     def ready(self, credential: Credential | None = None) -> None:
         """Permits this server to make calls to the client (RFC 8167); no effect at a client.
 
-        `credential` None: as before, at first the constructor's. Raises LocalProtocolError if it cannot be encoded.
+        `credential` None: as before, at first the constructor's. From now on the connection does not end for being
+        idle. Raises LocalProtocolError if the credential cannot be encoded.
         """
         if not self._active:
             if credential is not None:
@@ -411,7 +413,9 @@ class TcpConnection(CallsMade):
     def _on_clear_record(self, message: Buffer) -> None:
         """Begins TLS if `message` is a TLS probe (RFC 9289); takes or refuses any other message, by `ServerTls.least`.
 
-        Where calls in the clear are refused, a message that is no call is ignored.
+        A probe that breaks the rules is denied. One in the midst of calls, or beyond the bound on unfinished handshakes
+        (`ServerTls.may_begin`), ends the connection, and so does one that cannot be decoded. Where calls in the clear
+        are refused, a message that is no call is ignored.
         """
         tls = self._tls
         assert tls is not None

@@ -232,8 +232,8 @@ class AuditLog:
     def close(self) -> None:
         """Ends the log: blocks for up to 2 s, until the queue is written and the destination closed.
 
-        After 2 s the thread writes on alone, until the process ends. If records were lost, a warning states their
-        number.
+        After 2 s the thread alone does the rest, unless the process ends before. If records were lost until then, a
+        warning states their number.
         """
         self._closes = True
         # If the queue is full, the thread has to wake up anyway.

@@ -86,7 +86,7 @@ class Listener:
         return served
 
     def _asked_at(self, port: int) -> set[str] | None:
-        """Returns the IPv4 addresses asked for at a port where one socket has all of them; None: there is none."""
+        """Returns the IPv4 addresses asked for at a port where one socket has all of them; None: no such socket."""
         return next((asked for sock, asked in self._asked.items() if sock.getsockname()[1] == port), None)
 
     def _has_ipv4(self, port: int) -> bool:
@@ -95,9 +95,9 @@ class Listener:
     def stop(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting at the given pairs of host and port; accepted connections continue.
 
-        Unknown pairs have no effect. An IPv4 address that was served by the socket of "::" gets its own when that is
-        closed, or that of 0.0.0.0 among them; if this fails, the log gets the error. While "::" stays, it takes IPv4
-        connections.
+        Unknown pairs have no effect. When the socket of "::" is closed, each IPv4 address that it served gets a socket
+        of its own, or all share one of 0.0.0.0 if that is among them; an address that fails is given up, and logged.
+        While "::" stays, it takes all IPv4 connections, also those to addresses at which accepting was stopped.
         """
         for host, port in places:
             (self._asked_at(port) or set()).discard(host)

@@ -1,7 +1,8 @@
 """A provider in memory: client and server in one event loop, with no socket between them.
 
-For tests of programs, and for tests that nothing above providers depends on the software RNIC. Addresses are names:
-clients that connect with the same `LoopbackProvider` find its listener at ("127.0.0.1", 20049) there.
+For tests of programs, and for tests that nothing above providers depends on the software RNIC. Addresses are names: a
+client finds a listener of the same `LoopbackProvider` by the very host and port at which it listens, such as
+("127.0.0.1", 20049).
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class RecordStream:
         """Sends a message now, or as soon as the socket takes it; never after `finish`; no effect once closed.
 
         `ticket` is any object that identifies the message for `on_sent` and `withdraw`. The memory of `payload` must
-        not change until `on_sent` or `withdraw` is called with the ticket.
+        not change until `on_sent` or `withdraw` is called with the ticket, or the stream has ended.
 
         Raises:
             MessageTooLong: the message exceeds `record_octets_max`: nothing was sent, and the stream continues.
@@ -207,7 +207,7 @@ class RecordStream:
         return self._sender.clear()
 
     def close(self) -> None:
-        """Closes the socket at once; `on_lost` is not called. No effect when repeated."""
+        """Closes the socket and stops `timer` at once; `on_lost` is not called. No effect when repeated."""
         if self.closed:
             return
         self.closed = True

@@ -82,7 +82,7 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
 
 def shortest_round_trip_s(sock: socket.socket) -> float | None:
-    """Returns the shortest round trip that the kernel has measured on a connection, in seconds; None if none."""
+    """Returns the shortest round trip that the kernel has measured on a connection, in seconds; None if unknown."""
     told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
     return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
 

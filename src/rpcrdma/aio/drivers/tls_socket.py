@@ -242,7 +242,8 @@ class TlsSocket:
 
         Raises:
             BlockingIOError: nothing has arrived, no whole record, or only records without data.
-            ConnectionError: the peer refuses this end, or its octets were changed.
+            ConnectionError: the peer refuses this end or does not read what TLS itself answers; or its octets were
+                changed or are no TLS.
             OSError: the connection has failed.
         """
         count = self._decrypt(buffers)

@@ -27,12 +27,12 @@ _RETRY_MAX_S = 30.0
 class ListeningAddress:
     """One address at which RDMA devices accept connections, from `open` on.
 
-    If the address's device is removed, it listens again as soon as a device has the address. Implements `DeviceUser`.
+    After the loss of its device it tries to listen again until a device has the address. Implements `DeviceUser`.
 
     Args:
         manager: the connection manager of the event loop.
         on_request: called with the event CONNECT_REQUEST of each peer.
-        log: gets losses and returns of the device.
+        log: gets losses and returns of the device, and failed attempts to listen again.
         local: IP address and port; port 0 takes a free port.
         scope: the index of the network interface of an IPv6 link-local address, else 0.
     """

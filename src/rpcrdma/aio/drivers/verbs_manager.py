@@ -87,10 +87,10 @@ class ConnectionManager:
     ) -> ConnectionIdentifier:
         """Returns an identifier (rdma_cm_id) with a resolved address and route to a peer; waits up to 2 s for each.
 
-        The caller passes the later events to a handler by `watch`, and closes the identifier by `end`. iWARP devices
-        share the local ports of TCP, but the connection manager may choose one that TCP uses, from which no connection
-        can be made: such an identifier is closed, and the next is tried, up to 8. InfiniBand and RoCE have ports of
-        their own.
+        The caller passes the later events to a handler by `watch`, and closes the identifier by `end`. The device is
+        watched until its loss (`WatchedDevices.find`). iWARP devices share the local ports of TCP, but the connection
+        manager may choose one that TCP uses, from which no connection can be made: such an identifier is closed, and
+        the next is tried, up to 8. InfiniBand and RoCE have ports of their own.
 
         Args:
             host: the peer's IP address.

@@ -55,9 +55,9 @@ class RdmaServerConfig:
     """
 
     connections_max: int = field(default_factory=connections_that_fit)
-    """Connections at most. At the limit a newcomer displaces the connection that has been idle longest, of the
-    client with most connections or of its own client; without an idle one it is refused. The default leaves room in
-    the limit of open files for as many TCP connections and the files of an NFS server; it is at most
+    """Connections at most. At the limit a newcomer displaces the connection that has been idle longest, of a client
+    with more connections, else of its own, else of one with as many; without such a one it is refused. The default
+    leaves room in the limit of open files for as many TCP connections and the files of an NFS server; it is at most
     `RPC_CONNECTIONS_MAX`."""
     connections_per_host: int | None = None
     """Established connections of one address at most. At the limit a newcomer displaces the connection of its host

@@ -382,7 +382,7 @@ class Server:
         """Reads the files of certificates as `reload_certificates` does; may block, and may be called in any thread.
 
         Returns:
-            A function that uses them for later connections; to be called in the event loop, where it never blocks.
+            A function for the event loop, which never blocks: it uses them and ends connections as that method does.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.

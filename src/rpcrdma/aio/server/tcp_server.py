@@ -186,7 +186,7 @@ class TcpServer:
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
-        """Starts to accept connections at every address of `host`, and returns the addresses that this call added.
+        """Starts to accept connections at every address of `host`, and returns these addresses.
 
         `port` 0 takes a free port. The method may be called again for further addresses.
 
@@ -290,7 +290,8 @@ class TcpServer:
     def _may_begin(self, connection: TcpConnection) -> bool:
         """Takes a place for a connection's TLS handshake; returns whether there was one.
 
-        Another connection whose handshake is unfinished may be aborted to make room.
+        Another connection whose handshake is unfinished may be aborted to make room. Without a place, the caller aborts
+        `connection`.
         """
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
