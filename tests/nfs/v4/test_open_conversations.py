@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from support.nfs4_client import (
     reclaim_complete,
     restorefh,
     savefh,
+    sequence,
     test_stateid,
 )
 
@@ -256,6 +259,48 @@ def test_an_open_whose_file_cannot_be_cut_is_taken_back() -> None:
     assert client.run(ROOT, open_(b"o", WRITE, WRITE, name="file", create=UNCHECKED, size=0)).status == "IO"
     assert open_files(server) == 1, "the first open cannot write"
     assert other.run(FILE, open_(b"o", BOTH)).status == "OK", "the first open goes on as it was"
+
+
+@each_case("is_open, loses", [(first, how) for first in (False, True) for how in ("revoke", "end")])
+def test_a_client_that_loses_an_open_while_its_file_is_cut_in_vain_does_not_get_it_back(
+    is_open: bool, loses: str
+) -> None:
+    server, client, other = two_clients()
+    if is_open:
+        client.opened(b"file", READ, owner=b"o")
+    record = server.state.clients.find(client.id)
+
+    def cut(*_: Any) -> None:
+        if loses == "revoke":
+            server.state.revoke_all(record)
+        else:
+            with server.state.locked():
+                server.state.clients.remove(record)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    server.files.files[b"file"].set_attributes = cut  # type: ignore[method-assign]
+    assert client.run(ROOT, open_(b"o", WRITE, WRITE, name="file", create=UNCHECKED, size=0)).status == "IO"
+    assert (len(server.claims), open_files(server)) == (0, 0)
+    assert other.run(FILE, open_(b"o", BOTH, BOTH)).status == "OK"
+
+
+@each_case("meanwhile, stays", [(open_(b"o", READ), True), (open_(b"p", READ), False)])
+def test_an_open_whose_file_cannot_be_cut_stays_for_another_call_that_has_opened_it_as_well(
+    meanwhile: bytes, stays: bool
+) -> None:
+    server, client, _ = two_clients()
+
+    def cut(*_: Any) -> None:
+        reply = client.compound(sequence(client.session, 1, 1), FILE, meanwhile)
+        opened.append(reply.value(18)["stateid"])
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    opened: list[Stateid] = []
+    server.files.files[b"file"].set_attributes = cut  # type: ignore[method-assign]
+    assert client.run(ROOT, open_(b"o", WRITE, name="file", create=UNCHECKED, size=0)).status == "IO"
+    assert client.run(FILE, open_downgrade(opened[0], READ)).status == "OK"
+    assert open_files(server) == 1
+    assert (opened[0].seqid == 2) is stays
 
 
 def test_a_file_in_a_read_only_export_is_opened_for_reading() -> None:
@@ -482,6 +527,24 @@ def test_opens_and_locks_are_reclaimed_after_a_restart_and_nothing_else_is_grant
     assert other.run(reclaim_complete()).status == "OK"
     assert stranger.run(FILE, open_(b"o", READ)).status == "OK"
     assert stranger.run(FILE, lockt(b"o", READ_LT, 0, 1)).status == "DENIED"
+
+
+def test_nothing_is_reclaimed_when_the_right_ends_while_the_file_is_opened(tmp_path: Path) -> None:
+    files, path = FewFiles(), tmp_path / "clients.sqlite3"
+    Conversation(path, files).client().start().opened(b"file")
+    server = Conversation(path, files, 500.0)
+    client = server.client().start(complete=False)
+    record = server.state.clients.find(client.id)
+    usual, files.cold = files.files[b"file"].open, True
+
+    def open_slowly(*args: Any, at_once: bool) -> Any:
+        if not at_once:
+            server.state.complete_reclaim(record, server.now_s)
+        return usual(*args, at_once=at_once)
+
+    files.files[b"file"].open = open_slowly  # type: ignore[method-assign]
+    assert client.run(FILE, open_(b"owner", READ, reclaim=True)).status == "NO_GRACE"
+    assert len(server.claims) == 0
 
 
 @pytest.mark.req("NF4-130")

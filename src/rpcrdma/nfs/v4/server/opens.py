@@ -7,6 +7,7 @@ its last name.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import itertools
@@ -264,6 +265,9 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     file = compound.file_of(node)
 
     def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
+        if reclaims:
+            # The right to reclaim may have ended since, and others have claimed the file meanwhile.
+            state.check_reclaim(client, compound.now_s)
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
         # That of the same owner counts as any other one (RFC 8881 section 18.16.3), unless it is reclaimed again.
@@ -293,7 +297,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
 
     mine, stateid, before = state.settle(claimed, compound.wait)
     if target.cut:
-        _cut(compound, target.node, state, mine, before)
+        _cut(compound, node, mine, stateid, before)
     compound.set_current(node)
     compound.stateid = stateid
     return nfs4.OPEN4resok(
@@ -334,18 +338,21 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
     state.claims.share(mine.file, mine, access, deny)
 
 
-def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
+def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, before: tuple[int, int, int]) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN; raises Refused, tree.Refused or OSError.
 
     `before` has the attributes (access, deny, shares) of the open `mine` before the OPEN, to which they are reset. If
-    that access is 0, `mine` was new, and is dropped. The seqid of `mine` stays as the OPEN has raised it.
+    that access is 0, `mine` was new, and is dropped. The seqid of `mine` stays as the OPEN has raised it. Nothing is
+    undone if `mine` has ended or was revoked meanwhile, or another call has changed it since the OPEN gave `stateid`.
     """
     try:
         # The open itself, if it is for reading, keeps no other client from a delegation.
         with without_delegations(compound, node):
             node.set_attributes(compound.caller, Wanted(size=0), Change())
-    except (Refused, tree.Refused, OSError):
-        with state.locked():
+    except BaseException:
+        state = state_of(compound)
+        with state.locked(), contextlib.suppress(Refused):
+            state.find(mine.client, stateid)
             access, deny, mine.shares = before
             if access:
                 _share(state, mine, access, deny)
