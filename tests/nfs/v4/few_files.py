@@ -23,7 +23,7 @@ from rpcrdma.nfs.export.tree import (
 )
 from rpcrdma.rpc.auth import AuthSys
 
-__all__ = ["FewFiles", "File", "OpenedFile"]
+__all__ = ["FewFiles", "FewLease", "File", "OpenedFile"]
 
 
 class OpenedFile:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conversation import Conversation, FakeConnection
+from few_files import FewLease
 from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs.export.claims import READ as READ_CLAIM
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
@@ -386,6 +387,24 @@ def test_the_sweep_revokes_what_nobody_asks_for_any_more() -> None:
     two.server.state.sweep(two.server.now_s)
     assert two.client.run().value(53)[-1] == REVOKED
     assert two.server.claims.delegations == 0
+
+
+def test_a_delegation_that_comes_back_while_the_sweep_asks_for_writers_is_not_revoked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = Two()
+    stateid = two.given()
+    two.other.run(FILE, open_(b"o", WRITE))
+    two.server.now_s += LEASE_S + 1
+    two.client.run()
+
+    def broken(_: FewLease) -> bool:
+        assert two.client.run(FILE, delegreturn(stateid)).status == "OK"
+        return True
+
+    monkeypatch.setattr(FewLease, "broken", property(broken))
+    two.server.state.sweep(two.server.now_s)
+    assert two.client.run().value(53)[-1] == 0
 
 
 def test_the_delegation_of_a_courteous_client_ends_with_it() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 from conversation import Conversation
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.client_states import ClientState
-from rpcrdma.nfs.v4.server.clients import Client
+from rpcrdma.nfs.v4.server.clients import Client, Unrecorded
+from rpcrdma.nfs.v4.server.recovery import ClientRow
 from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from state_rig import LEASE_S, StateRig, refused_with
 from support.cases import each_case
@@ -429,6 +430,26 @@ def test_a_reclaim_is_complete_when_it_is_on_the_disk(reclaims: bool, tmp_path: 
     server.complete(client)
     assert (server.may_reclaim(client), server.may_claim(client)) == (False, True)
     assert list(server.restart().state.grace.waiting) == [b"a"] * reclaims
+
+
+def test_a_state_that_a_client_gets_while_the_disk_forgets_it_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Restarting(tmp_path)
+    server.holder("a")
+    rig = server.restart()
+    client = come_back(rig, "a")
+    usual = rig.database.forget
+
+    def forget(rows: Iterable[ClientRow]) -> bool:
+        with pytest.raises(Unrecorded):
+            rig.state.check_recorded(client)
+        return usual(rows)
+
+    monkeypatch.setattr(rig.database, "forget", forget)
+    server.complete(client)
+    rig.hold(client)
+    assert list(server.restart().state.grace.waiting) == [b"a"]
 
 
 def test_a_client_is_destroyed_when_the_disk_has_forgotten_it(tmp_path: Path) -> None:

@@ -322,15 +322,18 @@ class State(HeldStates):
         for an ended client; NFS4ERR_DELAY if the disk has failed.
         """
         with self._disk:
-            if client.state is ClientState.GONE:
-                raise Refused(_S.NFS4ERR_BADSESSION)
-            if client.held and not client.unaware:
+            with self.lock:
+                if client.state is ClientState.GONE:
+                    raise Refused(_S.NFS4ERR_BADSESSION)
+                keeps = bool(client.held) and not client.unaware
+                # A state that it would get meanwhile waits for `_disk`.
+                recorded, client.recorded = client.recorded, client.recorded and keeps
+            if keeps:
                 if not self.database.begin():
                     raise Refused(_S.NFS4ERR_DELAY)
                 self._record(client)
-            elif self.database.forget([client.row]):
-                client.recorded = False
-            else:
+            elif not self.database.forget([client.row]):
+                client.recorded = recorded
                 raise Refused(_S.NFS4ERR_DELAY)
             with self.lock:
                 client.reclaim_complete = True
@@ -414,7 +417,8 @@ class State(HeldStates):
             recalled = [each for each in delegations if each.recalled_s is not None]
         broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
         with self.locked():
-            self.recall(broken, now_s)
+            # Some may have come back meanwhile.
+            self.recall([each for each in broken if each in self.delegations], now_s)
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
