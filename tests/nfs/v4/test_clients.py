@@ -327,6 +327,20 @@ def places(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
         monkeypatch.setattr(f"rpcrdma.nfs.v4.server.clients.NFS4_{name.upper()}_MAX", most)
 
 
+def test_a_newcomer_for_whom_there_is_no_room_ends_no_record_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    places(monkeypatch, clients=5)
+    rig = StateRig()
+    idle, waiting = rig.client("idle", address="x"), rig.introduce("waiting", address="x")
+    for owner in "ab":
+        rig.hold(rig.client(owner, address="y"))
+    assert refused_with(rig.introduce, "idle", principal="sys:1", address="y") is S.NFS4ERR_DELAY
+    assert refused_with(rig.introduce, "waiting", address="y") is S.NFS4ERR_DELAY
+    rig.renew(idle)
+    rig.create_session(waiting)
+    rig.create_session(rig.introduce("idle", principal="sys:1", address="x"))
+    assert idle.state is ClientState.GONE
+
+
 @each_case(
     "addresses, more, most",
     [

@@ -315,15 +315,23 @@ class ClientTable:
             raise Refused(verdict.value)
         if confirmed is not None and verdict is Verdict.KEEP:
             return confirmed
-        if confirmed is not None and verdict is Verdict.COLLIDE:
-            self._end_idle(confirmed)
-        self._forget_unconfirmed(introduction.owner)
+        collides = confirmed if verdict is Verdict.COLLIDE else None
+        if collides is not None:
+            self._check_idle(collides)
+        # They end as soon as the new record has room, which one of the same host leaves to it.
+        replaced = [each for each in (collides, self._unconfirmed.get(introduction.owner)) if each is not None]
         client = Client(self._next_id(), introduction, now_s)
         (owner, ended), self._room_for = self._room_for, (b"", None)
         # One client gives way to one: the share of a host that has more shrinks as others come.
         has_room = ended is not None and owner == introduction.owner and ended.state is ClientState.GONE
-        if not has_room or self.shares.used >= self.shares.most:
+        has_room = has_room or any(each.host == client.host for each in replaced)
+        if not has_room or self.shares.used - len(replaced) >= self.shares.most:
             self._make_room(client.host, introduction.owner)
+        for each in replaced:
+            if each.state is not ClientState.GONE:
+                self.remove(each)
+        if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
+            self._end_unconfirmed(None)
         self.by_id[client.id] = self._unconfirmed[introduction.owner] = client
         self.shares.add(client.host, 1)
         return client
@@ -341,11 +349,10 @@ class ClientTable:
             if old.state is ClientState.EXPIRING:
                 raise Refused(_S.NFS4ERR_DELAY)
             if old.introduction.principal != client.introduction.principal:
-                self._end_idle(old)
+                self._check_idle(old)
             elif old.held:
                 raise InTheWay([old], ClientEvent.RESTART)
-            else:
-                self.remove(old)
+            self.remove(old)
         del self._unconfirmed[owner]
         client.move(ClientEvent.CONFIRM)
         client.renewed_s = now_s
@@ -447,8 +454,8 @@ class ClientTable:
             if number not in self.by_id:
                 return number
 
-    def _end_idle(self, old: Client) -> None:
-        """Ends `old`, the owner's record with which a new one collides, if it has no states, not even revoked ones.
+    def _check_idle(self, old: Client) -> None:
+        """Checks that `old`, the owner's record with which a new one collides, has no states, not even revoked ones.
 
         Else raises InTheWay, so that `old` ends first, if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
         """
@@ -456,20 +463,13 @@ class ClientTable:
             if old.state is ClientState.COURTEOUS:
                 raise InTheWay([old])
             raise Refused(_S.NFS4ERR_CLID_INUSE)
-        self.remove(old)
-
-    def _forget_unconfirmed(self, owner: bytes) -> None:
-        if owner in self._unconfirmed:
-            self.remove(self._unconfirmed[owner])
 
     def _make_room(self, host: tuple[str, ...], owner: bytes) -> None:
-        """Makes room for a new record of the client owner `owner` at `host` (`Client.host`); may end unconfirmed ones.
+        """Makes room for a new record of a client owner at `host` (`Client.host`); may end an unconfirmed one.
 
-        The bounds are those of unconfirmed records and of the host's share. Raises InTheWay if a client whose lease has
-        passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
+        The bound is that of the host's share. Raises InTheWay if a client whose lease has passed, or that holds
+        nothing, has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
         """
-        if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
-            self._end_unconfirmed(None)
         if self.shares.left(host) > 0:
             return
         # A host with its whole share gives of its own while others have room.
