@@ -18,9 +18,9 @@ _EXAMPLES = """\
   rpcrdma exports --json tcp://server:20048 | jq -r .export
 
 The columns are an export, the clients that may mount it, * for any, and its
-security flavors, - where this client may not mount it. NFS version 4, which is
-asked where the server does not offer MOUNT at the same address, does not tell
-the clients: ?
+security flavors, - where this client may not mount it, sec=? where they are not
+known. NFS version 4, which is asked where the server does not offer MOUNT at
+the same address, does not tell the clients: ?
 """
 
 

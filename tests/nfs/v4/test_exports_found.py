@@ -285,6 +285,13 @@ def test_a_directory_goes_on_behind_its_last_cookie() -> None:
     assert found_by(Made(pages.__getitem__)) == [(b"/a", ()), (b"/b", ())]
 
 
+def test_only_an_export_that_the_server_denies_is_shown_as_closed() -> None:
+    errors = {b"access": 13, b"delay": 10008, b"io": 5, b"perm": 1, b"wrongsec": 10016}
+    entries = [entry4(3, name, fattr4([1 << 11], u32(error))) for name, error in errors.items()]
+    found = found_by(Made(lambda _: (entries, True)))
+    assert found == [(b"/access", None), (b"/delay", ()), (b"/io", ()), (b"/perm", None), (b"/wrongsec", ())]
+
+
 def test_a_name_that_is_listed_twice_is_shown_twice() -> None:
     twice = [directory(3), directory(4)], True
     pages = iter([twice, *[([directory(5, b"a", fsid=1)], True)] * 2])

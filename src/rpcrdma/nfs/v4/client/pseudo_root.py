@@ -42,6 +42,8 @@ __all__ = ["ExportFound", "exports_at", "find_exports"]
 _O, _S = nfs_opnum4, nfsstat4
 _FSID: Final = bits(nfs4.FATTR4_FSID)
 _WANTED: Final = _FSID | bits(nfs4.FATTR4_TYPE, nfs4.FATTR4_RDATTR_ERROR, nfs4.FATTR4_FILEHANDLE)
+_CLOSED: Final = {_S.NFS4ERR_ACCESS, _S.NFS4ERR_PERM}
+"""The errors that READDIR reports for an export that this client may not use."""
 _PAGE_OCTETS: Final = 32 << 10
 _ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
 
@@ -49,8 +51,8 @@ _ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
 class ExportFound(NamedTuple):
     """An export of a server: its path from the server's root, and the numbers of its security flavors.
 
-    `flavors` are in the server's order of preference. None: the server reports an error for the export, other than
-    NFS4ERR_WRONGSEC, as it does for one that is closed to this client; empty: not known.
+    `flavors` are in the server's order of preference. None: the export is closed to this client (NFS4ERR_ACCESS or
+    NFS4ERR_PERM in the listing); empty: not known.
     """
 
     path: bytes
@@ -131,7 +133,8 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
     # A server may list a name twice, with operations that have no order.
     for number, each in enumerate(sorted(seen, key=attrgetter("path"))):
         flavors: tuple[int, ...] | None = ()
-        if each.error and each.error != _S.NFS4ERR_WRONGSEC:
+        # Any other error says nothing of the client: NFS4ERR_DELAY and NFS4ERR_IO may pass.
+        if each.error in _CLOSED:
             flavors = None
         elif number < NFS4_PSEUDO_CALLS_MAX:
             try:
