@@ -240,6 +240,23 @@ def test_a_call_that_asks_in_the_midst_of_a_change_finds_no_export(serve: Callab
     assert above.export_of(handle) is None
 
 
+def test_a_listing_leaves_out_an_export_that_ends_meanwhile(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+    exports = served.server.service.exports
+    look = exports.names_below
+    found = [look(())] * 2
+
+    def ended(*path: Any, **named: Any) -> list[bytes]:
+        served.change_exports({"name": "/a"})
+        return found.pop() if found else look(*path, **named)
+
+    monkeypatch.setattr(exports, "names_below", ended)
+    assert names(served.run(putrootfh(), readdir())) == [b"a"]
+    assert not found
+
+
 def test_nothing_is_changed_in_the_pseudo_root(serve: Callable[..., Served]) -> None:
     served = serve({"name": "/a"}, {"name": "/b"})
     assert served.run(putrootfh(), access(0x3F)).value(3) == (0x3F, 0x23)

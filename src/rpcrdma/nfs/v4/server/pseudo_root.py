@@ -8,6 +8,7 @@ looks at files, and `handles` has it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -379,9 +380,12 @@ class _Directory(ReadOnlyNode):
         # A name that is hidden or shown anew changes the cookie of no other one.
         for cookie, name in enumerate(names, _FIRST_COOKIE):
             if cookie > after and name in shown_names:
-                node = self._exports.at((*self.path, name))
-                shown = (node.handle, node.attributes()) if detailed else (None, None)
-                entries.append(Entry(cookie, name, self._exports.mounted_on(node) or node.attributes().number, *shown))
+                # A reload may have ended the export meanwhile.
+                with contextlib.suppress(Refused):
+                    node = self._exports.at((*self.path, name))
+                    shown = (node.handle, node.attributes()) if detailed else (None, None)
+                    number = self._exports.mounted_on(node) or node.attributes().number
+                    entries.append(Entry(cookie, name, number, *shown))
         return KnownEntries(entries)
 
     def space(self) -> Space:
