@@ -481,20 +481,53 @@ def test_a_conflict_with_a_client_that_is_being_ended_is_put_off(monkeypatch: py
     assert [third.run(*call).status for call in calls] == ["OK"] * 3
 
 
-def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
+@each_case(
+    ("handle", "step", "opening", "status"),
+    [
+        (b"file", "open", open_(b"o", READ), "DELAY"),
+        (b"root", "lookup", open_(b"o", READ, name="new", create=UNCHECKED), "DELAY"),
+        (b"file", "set_attributes", open_(b"o", WRITE, BOTH, name="file", create=UNCHECKED, size=0), "IO"),
+    ],
+)
+def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind(
+    handle: bytes, step: str, opening: bytes, status: str
+) -> None:
     server = Conversation()
     client = server.client().start()
     record = server.state.clients.find(client.id)
-    usual = server.files.files[b"file"].open
+    usual = getattr(server.files.files[handle], step)
 
-    def open_slowly(*args: Any, **named: Any) -> Any:
+    def slowly(*args: Any, **named: Any) -> Any:
         with server.state.locked():
-            server.state.clients.remove(record)
+            if record.id in server.state.clients.by_id:
+                server.state.clients.remove(record)
         return usual(*args, **named)
 
-    server.files.files[b"file"].open = open_slowly  # type: ignore[method-assign]
-    assert client.run(FILE, open_(b"o", READ)).status == "DELAY"
+    setattr(server.files.files[handle], step, slowly)
+    server.files.full = step == "set_attributes"
+    assert client.run(FILE if step == "open" else ROOT, opening).status == status
     assert (len(server.claims), open_files(server)) == (0, 0)
+    assert server.files.files.keys() == {b"root", b"file"}
+
+
+def test_an_open_that_is_closed_while_a_further_one_fails_to_cut_the_file_denies_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, client, other = two_clients()
+    opened = client.opened(b"file", WRITE, READ, owner=b"o")
+
+    def closed_meanwhile(*_args: Any, **_named: Any) -> None:
+        monkeypatch.undo()
+        number = client.number
+        client.number = 0
+        head = sequence(client.session, 1, 1)
+        assert client.compound(head, FILE, close(Stateid(0, opened.other))).status == "OK"
+        client.number = number
+        raise OSError(errno.EIO, "full")
+
+    monkeypatch.setattr(File, "set_attributes", closed_meanwhile)
+    assert client.run(ROOT, open_(b"o", WRITE, name="file", create=UNCHECKED, size=0)).status == "IO"
+    assert other.run(FILE, open_(b"o", BOTH)).status == "OK"
 
 
 # Restarts

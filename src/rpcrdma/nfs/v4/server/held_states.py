@@ -116,17 +116,20 @@ class HeldStates:
     def new_other(self, client: Client) -> bytes:
         """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
 
-        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded if the
-        client has to be written to the recovery database first.
+        Raises Refused or Unrecorded, see `check_recorded`.
         """
-        self.check_room(client)
         self.check_recorded(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
 
-    @staticmethod
-    def check_recorded(client: Client) -> None:
-        """Raises Unrecorded if `client` has to be written to the recovery database before it gets a state."""
+    def check_recorded(self, client: Client) -> None:
+        """Checks that a client may get a new state now; the caller holds the lock.
+
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded if the
+        client has to be written to the recovery database first.
+        """
+        # First: a client that has ended is written no more, and would be asked for again and again.
+        self.check_room(client)
         # One that has to learn of a revocation reclaims nothing after a restart.
         if not client.recorded and not client.unaware:
             raise Unrecorded(client)
