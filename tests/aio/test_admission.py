@@ -56,6 +56,21 @@ def test_connections_that_a_lower_limit_makes_too_many_stay() -> None:
         it.add("y0", "y", starting_s=0.0)
 
 
+def test_a_connection_keeps_its_place_after_its_end_until_its_calls_have_ended() -> None:
+    calls = {"a0"}
+    it: Admission[str] = Admission(2, 100, lambda _: 0.0, of_one_max=1, has_calls=calls.__contains__)
+    for _ in range(2):
+        it.add("a0", "a", starting_s=0.0, locked_octets=1)
+        it.remove("a0")
+        assert (it.displaced_by("a", 0.0), len(it), it.starting) == (None, 1, 0)
+        assert it.full("a")
+        assert not it.full("b")
+        calls.clear()
+        assert (it.displaced_by("a", 0.0), len(it)) == (None, 0)
+        assert not it.full("a")
+        calls.add("a0")
+
+
 def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:
     it = admission(busy=("a0",), active=("a2", "a1"))
     for name in ("a0", "a1", "a2", "b0"):

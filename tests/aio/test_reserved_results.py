@@ -326,14 +326,33 @@ async def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_
     assert not await scene.runner.drain(0)
     assert scene.pool.lent_octets == 0
 
+
+@each_case(
+    ("steps", "idempotent", "let_go"),
+    [(False, (), True), (True, (), False), (True, (2,), True)],
+)
+async def test_a_call_that_waits_for_a_thread_ends_with_its_connection_unless_a_repeat_may_get_its_reply(
+    steps: bool, idempotent: tuple[int, ...], let_go: bool
+) -> None:
     gate = threading.Event()
+    told = 0
 
     @in_worker
     def gated(args: int, context: Any) -> Any:
         gate.wait()
         return context.buffer(args)
 
-    scene = Scene(gated)
+    @inline_or_worker
+    def begun(args: int, context: Any) -> Generator[None, None, Any]:
+        nonlocal told
+        try:
+            yield
+        except GeneratorExit:
+            told += 1
+            raise
+        return gated(args, context)
+
+    scene = Scene(begun if steps else gated, reserves=(2,), idempotent=idempotent)
     peer = Peer(scene)
     for _ in range(10):
         peer.call(GET)
@@ -341,7 +360,9 @@ async def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_
     peer.results.close()
     scene.runner.connection_ended(peer)
     running = 10 - peer.dropped
-    assert scene.pool.lent_octets == running * MIB < 10 * MIB
+    assert scene.pool.lent_octets == running * MIB
+    assert (running < 10) is let_go
+    assert told == (peer.dropped if steps else 0)
     gate.set()
     await until(lambda: len(peer.replies) == running)
     while peer.replies:

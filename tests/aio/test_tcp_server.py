@@ -15,6 +15,7 @@ import local_tcp
 from jumping_sockets import now_s
 from local_tcp import without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
@@ -207,6 +208,23 @@ async def test_a_host_with_all_connections_that_it_may_have_gives_up_its_own(cap
         await calling
         await second.close()
     assert "turned away: it has all connections that a host may have, 1" in caplog.text
+
+
+@without_network
+async def test_a_host_gets_no_more_calls_in_threads_by_connecting_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_threads: set[Any] = set()
+    monkeypatch.setattr(HandlerRunner, "runs_calls_of", lambda _, source: source in in_threads)
+    async with serving(connections_max=9, connections_per_host=1) as rig:
+        first = await rig.caller()
+        assert await first.call(DOUBLE, 1) == 2
+        in_threads.update(connection.calls_taken for connection in rig.server.connections)
+        await first.close()
+        await until(lambda: not rig.server.connections)
+        with pytest.raises(TransportClosed):
+            await (await rig.caller()).call(DOUBLE, 1)
+        in_threads.clear()
 
 
 @without_network

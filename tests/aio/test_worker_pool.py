@@ -143,6 +143,8 @@ def test_a_disk_that_stands_still_leaves_a_thread_to_every_connection(workers: i
         for client in "abcd":
             rig.pool.connection_ended(client)
         assert (rig.pool._waiting, rig.pool._turns.waiting) == ({}, {})
+        assert rig.pool.runs_calls_of("a"), "its call is in a thread"
+        assert not rig.pool.runs_calls_of("e")
 
 
 def test_a_client_that_has_none_gets_the_next_thread_and_then_the_one_that_has_fewest() -> None:

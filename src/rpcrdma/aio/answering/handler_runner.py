@@ -132,10 +132,17 @@ class HandlerRunner:
     def connection_ended(self, connection: object) -> None:
         """Ends, by `ServerCall.let_go`, the calls that wait for a thread and arrived on the ended `connection`.
 
-        `connection` is the `source` of these calls. A call whose handler has begun in the event loop, and must not
-        begin twice, still gets a thread: a repeat of the call may get the reply.
+        `connection` is the `source` of these calls. A call whose handler has begun in the event loop, and must not run
+        twice, still gets a thread: a repeat of the call may get the reply.
         """
         self._workers.connection_ended(connection)
+
+    def runs_calls_of(self, connection: object) -> bool:
+        """Returns whether calls that arrived on `connection`, which may have ended, are in threads or wait for one.
+
+        `connection` is the `source` of these calls.
+        """
+        return self._workers.runs_calls_of(connection)
 
     def bound_hosts(self, most: int | None) -> None:
         """Changes how many calls of one host run in threads at a time; None: no bound (`WorkerPool.bound_hosts`)."""
@@ -265,7 +272,8 @@ class HandlerRunner:
         call.period = period = self._period
         period.running += 1
         source = call.source
-        may_be_let_go = call.rest is None or not call.route.begins_once
+        # The sessions of version 4.1 of NFS, which begins its calls once, are told by the end of the generator.
+        may_be_let_go = call.rest is None or not call.route.at_most_once
         waits_for = call.route.waits_for
         self._workers.submit(
             source.host,

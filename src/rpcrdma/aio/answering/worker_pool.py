@@ -258,6 +258,10 @@ class WorkerPool(Generic[T, R]):
         for turn in let_go:
             self._let_go(turn.call)
 
+    def runs_calls_of(self, connection: object) -> bool:
+        """Returns whether calls of `connection`, which may have ended, run in threads or wait for one."""
+        return connection in self._connections
+
     def bound_hosts(self, most: int | None) -> None:
         """Changes how many calls of one host run at a time; calls that run already stay, and further ones wait.
 

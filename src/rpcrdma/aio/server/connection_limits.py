@@ -109,6 +109,8 @@ class Admission(Generic[C]):
             None: it is in use.
         locked_octets_max: connections that lock memory are admitted while all together lock fewer octets than this.
         of_one_max: the most established connections of one client; None: `connections_of_host(connections_max)`.
+        has_calls: returns whether calls of a connection that has ended go on, so that it keeps its place until these
+            have ended. Without that a client that connects again and again would have any number of calls in progress.
     """
 
     def __init__(
@@ -119,7 +121,11 @@ class Admission(Generic[C]):
         locked_octets_max: int = 0,
         *,
         of_one_max: int | None = None,
+        has_calls: Callable[[C], bool] = lambda _: False,
     ) -> None:
+        self._has_calls = has_calls
+        self._ended: dict[C, None] = {}
+        """Connections that have ended, and have kept their places so far."""
         self._locked: dict[C, int] = {}
         self._locked_octets_max = locked_octets_max
         self.resize(connections_max, starting_max, of_one_max)
@@ -174,6 +180,9 @@ class Admission(Generic[C]):
             locks: whether the newcomer locks memory; if so while `memory_full`, only a connection that locks memory is
                 returned.
         """
+        ended, self._ended = self._ended, {}
+        for connection in ended:
+            self.remove(connection)
         short = locks and self.memory_full
         network = network_of(client)
         full = self._network_is_full(self._starting, self._starting_of_network_max, client)
@@ -202,7 +211,8 @@ class Admission(Generic[C]):
         return None
 
     def _idlest(self, candidates: Iterable[C]) -> C | None:
-        idle = [(since, connection) for connection in candidates if (since := self._idle_since(connection)) is not None]
+        present = (each for each in candidates if each not in self._ended)
+        idle = [(since, connection) for connection in present if (since := self._idle_since(connection)) is not None]
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
     def full(self, client: str) -> str:
@@ -255,9 +265,12 @@ class Admission(Generic[C]):
             self._starting_count -= 1
 
     def remove(self, connection: C) -> None:
-        """Frees the place of a connection that has ended; no effect for an unknown connection."""
+        """Frees the place of a connection that has ended, as soon as it has no calls; no effect for an unknown one."""
         self.established(connection)
         self._locked.pop(connection, None)
+        if self._has_calls(connection) and connection in self._client_of:
+            self._ended[connection] = None
+            return
         client = self._client_of.pop(connection, None)
         if client is not None:
             _remove(self._all, client, connection)
