@@ -119,6 +119,10 @@ def test_a_long_copy_is_cut_short(two: Two, monkeypatch: pytest.MonkeyPatch) -> 
     assert two.copied(0, 0, 0)[0] == 1000
     assert two.copied(1000, 1000, 2000)[0] == 1000
     assert two.target.read_bytes() == CONTENT[:2000]
+    parts = [copy(two.reads, two.writes, start, 2000 + start, 600) for start in (0, 600, 1000)]
+    reply = two.run(*parts)
+    copies = [(status, value and value[0]) for operation, status, value in reply.results if operation == 60]
+    assert copies == [("OK", 600), ("OK", 400), ("DELAY", None)], "all COPYs of a call together"
 
 
 def test_a_copy_that_need_not_be_synchronous_is_so_all_the_same(two: Two) -> None:

@@ -89,8 +89,8 @@ NFS4_FREED_AT_ONCE_OCTETS = 4 << 20
 """Octets of a file in memory (tmpfs) that the event loop frees with its last name, 1 ms; a thread frees more."""
 
 NFS4_COPY_OCTETS_MAX = 64 << 20
-"""Octets of one COPY: half a second of a slow disk's time, so that a client's call is answered long before it repeats
-it. The client asks for the rest in further calls."""
+"""Octets of all COPYs of a COMPOUND: half a second of a slow disk's time, so that a client's call is answered long
+before it repeats it, and others wait no longer for a thread. The client asks for the rest in further calls."""
 
 NFS4_XATTR_OCTETS_MAX = 64 << 10
 """Octets of the value of an extended attribute: XATTR_SIZE_MAX of Linux, which no file system exceeds there."""

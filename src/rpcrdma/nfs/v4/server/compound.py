@@ -84,6 +84,7 @@ class Compound:
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
         encoded: the reply so far.
+        copied: the octets that the COPYs before have copied.
         position: the index of the operation that runs.
         partial: memory for a READ that continues in a worker thread, and the octets read; None otherwise.
         uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
@@ -93,9 +94,9 @@ class Compound:
     """
 
     __slots__ = (
-        "acting", "call", "caller", "client", "context", "current", "encoded", "keeps_reply", "now_s", "on_end",
-        "partial", "position", "reply_octets_max", "saved", "saved_caller", "saved_stateid", "server", "session",
-        "stateid", "too_big", "uncached",
+        "acting", "call", "caller", "client", "context", "copied", "current", "encoded", "keeps_reply", "now_s",
+        "on_end", "partial", "position", "reply_octets_max", "saved", "saved_caller", "saved_stateid", "server",
+        "session", "stateid", "too_big", "uncached",
     )  # fmt: skip
 
     def __init__(self, server: Parts, context: CallContext, call: CompoundCall, now_s: float) -> None:
@@ -114,6 +115,7 @@ class Compound:
         self.client: Any = None
         self.reply_octets_max = RPC_RECORD_OCTETS_MAX
         self.too_big = _TOO_BIG
+        self.copied = 0
         self.position = 0
         self.acting = False
         self.partial: tuple[memoryview, int] | None = None

@@ -23,10 +23,11 @@ _S = nfs4.nfsstat4
 def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
     """Runs COPY (RFC 7862 section 15.2): copies a range of the saved file to the current one, before the answer.
 
-    Copies at most `NFS4_COPY_OCTETS_MAX` octets; a count of 0 stands for the rest of the source. Returns the number of
-    octets copied, their stability and the write verifier. Raises WorkerNeeded (run again in a worker thread), Refused,
-    tree.Refused or OSError, such as NFS4ERR_PARTNER_NOTSUPP for a file of another server, NFS4ERR_INVAL for a copy
-    within one file or beyond the end of the source, NFS4ERR_BAD_STATEID or ENOSPC.
+    Copies at most `NFS4_COPY_OCTETS_MAX` octets, less those of other COPYs in the COMPOUND; a count of 0 stands for the
+    rest of the source. Returns the number of octets copied, their stability and the write verifier. Raises WorkerNeeded
+    (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_PARTNER_NOTSUPP for a file of
+    another server, NFS4ERR_INVAL for a copy within one file or beyond the end of the source, NFS4ERR_DELAY if the
+    others have copied so many octets already, NFS4ERR_BAD_STATEID or ENOSPC.
     """
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
@@ -36,10 +37,12 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
         # A copy within one file, which CLONE allows (RFC 7862 section 15.2.3).
         raise Refused(_S.NFS4ERR_INVAL)
     octets = _range(source, args.ca_src_offset, args.ca_dst_offset, args.ca_count)
+    left = NFS4_COPY_OCTETS_MAX - compound.copied
+    if not left:
+        raise Refused(_S.NFS4ERR_DELAY)
     with compound.caller.identity:
-        written = target.copy_from(
-            source, args.ca_src_offset, args.ca_dst_offset, min(octets, NFS4_COPY_OCTETS_MAX), Change()
-        )
+        written = target.copy_from(source, args.ca_src_offset, args.ca_dst_offset, min(octets, left), Change())
+    compound.copied += written.octets
     response = nfs4.write_response4([], written.octets, nfs4.stable_how4(written.stable), written.verifier)
     return nfs4.COPY4resok(response, nfs4.copy_requirements4(True, True))
 
