@@ -13,7 +13,7 @@ import pytest
 
 from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX
+from rpcrdma.limits import NFS4_CALL_LAYOUT_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.v4 import compounds
 from rpcrdma.nfs.v4.call_layouts import CallLayouts
@@ -291,6 +291,21 @@ def test_layouts_of_long_calls_are_not_remembered(monkeypatch: pytest.MonkeyPatc
             decoded_call(call_of(SEQUENCE, *[SAVEFH] * saves, *[PUTFH] * (12 * names_after)))
     assert max(layouts.by_length) == NFS4_CALL_LAYOUT_OCTETS_MAX
     assert len(layouts.by_length) <= NFS4_CALL_LAYOUT_OCTETS_MAX // 4
+
+
+@each_case("before", [[SEQUENCE, PUTFH], [SEQUENCE, PUTFH, REMOVE]])
+@each_case("fault", [[], [struct.pack(">I", 2)]])
+def test_no_more_memory_is_reserved_for_results_than_a_reply_may_have(before: list[bytes], fault: list[bytes]) -> None:
+    def read(count: int) -> bytes:
+        return READ[:-4] + struct.pack(">I", count)
+
+    def items(*counts: int) -> list[int]:
+        octets = call_of(*before, *map(read, counts), *fault)
+        return [list(decode_call(Decoder(octets)).items) for _ in range(2)][-1]
+
+    assert items(1 << 20, 100) == [1 << 20, 100]
+    assert items(*[0xFFFFFFFF] * 20) == [RPC_RECORD_OCTETS_MAX] + [0] * 19
+    assert items(100, 0xFFFFFFFF, 1) == [100, RPC_RECORD_OCTETS_MAX - 100, 0]
 
 
 def test_items_of_a_call_are_as_long_as_the_definition_allows() -> None:

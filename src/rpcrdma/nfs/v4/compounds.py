@@ -10,13 +10,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import struct
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_CALL_NAME_OCTETS_MAX, NFS4_COMPOUND_OPERATIONS_MAX, NFS4_KINDS_OF_CALLS_MAX
+from rpcrdma.limits import (
+    NFS4_CALL_NAME_OCTETS_MAX,
+    NFS4_COMPOUND_OPERATIONS_MAX,
+    NFS4_KINDS_OF_CALLS_MAX,
+    RPC_RECORD_OCTETS_MAX,
+)
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.call_layouts import CallLayouts
 from rpcrdma.nfs.v4.nfs4 import NFS4_OPAQUE_LIMIT, nfsstat4
@@ -54,6 +60,8 @@ _TWO, _WORD = struct.Struct(">2I"), struct.Struct(">I")
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 _SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
+_MOST: Final = RPC_RECORD_OCTETS_MAX
+"""The octets of the longest reply of a session: a server reserves no memory for more, however many READs a call has."""
 
 
 class CalledOperation(NamedTuple):
@@ -75,7 +83,8 @@ class CompoundCall(NamedTuple):
         minor_version: the minor version.
         shape: the operations, up to and including the first that cannot be run.
         args: the arguments of each of these; None for an operation without arguments or that does not decode.
-        items: the largest length that each DDP-eligible result may have, in octets, in the order of the operations.
+        items: the largest length that each DDP-eligible result may have, in octets, in the order of the operations; in
+            a decoded call all together no more than one reply may have.
     """
 
     tag: bytes
@@ -254,7 +263,8 @@ def decode_call(dec: Decoder) -> CompoundCall:
         if usual is not None:
             shape = layout.shape
             return _tuple(
-                CompoundCall, (b"", layout.minor_version, shape, usual, _items(shape, usual) if shape.bulk else ())
+                CompoundCall,
+                (b"", layout.minor_version, shape, usual, _items(shape, usual, _MOST) if shape.bulk else ()),
             )
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
     minor_version, count = dec.take(_TWO, "COMPOUND4args.minorversion..argarray")
@@ -288,25 +298,31 @@ def decode_call(dec: Decoder) -> CompoundCall:
         shape = _shape_of(tuple(kinds))
         if kinds and kinds[0] == _SEQUENCE and not tag and dec.placed is None and not dec.removed and dec.pos == end:
             _LAYOUTS.note(length, minor_version, shape, args)
-        return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args) if shape.bulk else ()))
+        return _tuple(CompoundCall, (tag, minor_version, shape, args, _items(shape, args, _MOST) if shape.bulk else ()))
     if fault is not None and isinstance(dec.placed, PlacedByPosition):
         # Where an item that must stay in the stream came in a Read chunk, the transport answers.
         dec.placed.passed(dec.position)
     _drop_rest(dec)
     shape = Shape(kinds, count, fault)
-    return CompoundCall(tag, minor_version, shape, args, _items(shape, args))
+    return CompoundCall(tag, minor_version, shape, args, _items(shape, args, _MOST))
 
 
 _LAYOUTS: Final = CallLayouts()
 
 
-def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
-    """Returns the largest length of each DDP-eligible result of a call in octets, in the order of the operations."""
+def _items(shape: Shape, args: Sequence[Any], most: int = sys.maxsize) -> Sequence[int]:
+    """Returns the largest length of each DDP-eligible result of a call in octets, in the order of the operations.
+
+    `most` is that of all of them together.
+    """
     items = []
     for at in shape.bulk:
         item_octets = shape.operations[at].item_octets
         assert item_octets is not None
-        items.append(item_octets(args[at]))
+        octets = item_octets(args[at])
+        octets = octets if octets < most else most  # noqa: FURB136 - a function less
+        most -= octets
+        items.append(octets)
     return items
 
 
