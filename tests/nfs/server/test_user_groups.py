@@ -95,6 +95,14 @@ def test_so_many_users_are_remembered_and_no_more(members: dict[int, list[int]])
     assert (min(groups.known), len(groups.known), len(groups._until_s)) == (2, *[NFS_CALLERS_MAX] * 2)
 
 
+def test_users_whom_nobody_knows_take_no_place_of_those_who_are_known(members: dict[int, list[int]]) -> None:
+    groups = UserGroups()
+    members[7] = [10]
+    for uid in range(NFS_CALLERS_MAX + 9):
+        groups.find(uid)
+    assert groups.known[7] == (7, 10)
+
+
 def test_a_database_that_hangs_occupies_few_threads(
     members: dict[int, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,9 @@ class UserGroups:
             self._turns.release()
         with self._guard:
             while len(self.known) >= NFS_CALLERS_MAX:
-                self._forget(next(iter(self.known)))
+                # A host may claim any UIDs: those of nobody do not displace users, who would be looked up again.
+                nobody = (each for each, found in self.known.items() if not found)
+                self._forget(next(nobody, next(iter(self.known))))
             self.known[uid] = groups
             self._until_s[uid] = self._clock() + valid_s
         return groups
