@@ -9,7 +9,7 @@ import pytest
 
 from conversation import Conversation, two_clients
 from support.cases import each_case
-from support.nfs4_client import MAX64, READ, WRITE, Stateid, close, lock, locku, open_, putfh
+from support.nfs4_client import MAX64, READ, WRITE, Stateid, close, lock, lockt, locku, open_, putfh
 
 FILE = putfh(b"file")
 BOTH = READ | WRITE
@@ -93,6 +93,21 @@ def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.M
         client.locked(b"file", opened, b"l %d" % number, start=10 * number)
     assert client.run(FILE, lock(opened, b"l 3", WRITE_LT, 50, 5)).status == "DELAY"
     assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
+
+
+def test_a_thread_looks_at_many_owners_of_a_file_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGE_OWNERS_AT_ONCE", 2)
+    server, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    locked = client.locked(b"file", opened, b"l 0", start=100)
+    before = server.hops
+    for number in range(3):
+        client.locked(b"file", opened, b"l %d" % number, start=10 * number)
+    assert server.hops == before
+    assert client.run(FILE, lockt(b"l", WRITE_LT, 50, 5)).status == "OK"
+    assert client.run(FILE, locku(Stateid(0, locked.other), 0, MAX64)).status == "OK"
+    assert client.run(FILE, lockt(b"l", WRITE_LT, 50, 5)).status == "OK"
+    assert server.hops == before + 2, "that of LOCKT and that of LOCKU, before which there were three"
 
 
 @each_case("held, later", [(None, False), (None, True), (0, False), (6, False)])

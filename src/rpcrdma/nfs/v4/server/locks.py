@@ -18,7 +18,7 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
-from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_AT_ONCE, NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
 from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
@@ -97,8 +97,7 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
     about to end, NFS4ERR_OPENMODE, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
-    node = _lockable(compound)
-    file = compound.file_of(node)
+    node, file = _lockable(compound)
     state = state_of(compound)
     client: Client = compound.client
 
@@ -162,8 +161,7 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
     status of `check_regular` if the object is no regular file.
     """
     wanted = _range(args.locktype, args.offset, args.length)
-    node = _lockable(compound)
-    file = compound.file_of(node)
+    node, file = _lockable(compound)
     state = state_of(compound)
 
     def step() -> None:
@@ -188,8 +186,7 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
     (too many ranges), NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
-    node = _lockable(compound)
-    file = compound.file_of(node)
+    node, file = _lockable(compound)
     state = state_of(compound)
     with state.mirrors.of(node, file) as local:
         with state.lock:
@@ -208,17 +205,21 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
     return compound.stateid
 
 
-def _lockable(compound: Compound) -> Node:
-    """Returns the current object, a regular file, if its methods may be called in this thread.
+def _lockable(compound: Compound) -> tuple[Node, bytes]:
+    """Returns the current object, a regular file, and its key, if its methods may be called in this thread.
 
     Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, else WorkerNeeded (run again
-    in a worker thread) in the event loop, since the methods may block, unless the tree is in memory.
+    in a worker thread) in the event loop, since the methods may block, unless the tree is in memory and the file has no
+    more than `NFS4_RANGE_OWNERS_AT_ONCE` (64) lock owners.
     """
-    node = compound.node
+    node, state = compound.node, state_of(compound)
     check_regular(node)
-    if not node.tree.in_memory:
+    file = compound.file_of(node)
+    with state.lock:
+        owners = len(state.claims.range_holders(file))
+    if owners > NFS4_RANGE_OWNERS_AT_ONCE or not node.tree.in_memory:
         compound.wait()
-    return node
+    return node, file
 
 
 def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
