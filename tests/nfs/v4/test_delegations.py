@@ -265,9 +265,9 @@ def test_a_recall_that_no_client_has_heard_of_is_made_again_with_each_sweep() ->
     assert len(two.server.recalled) == 3
 
 
-def given(rig: StateRig, owner: str, caller: Caller, count: int = 1) -> list[Delegation]:
-    """Delegations of a new client, which is called over `caller`."""
-    client = rig.introduce(owner)
+def given(rig: StateRig, owner: str, caller: Caller, count: int = 1, host: str = "") -> list[Delegation]:
+    """Delegations of a new client at `host`, which is called over `caller`."""
+    client = rig.introduce(owner, address=host)
     rig.create_session(client, caller=caller, minor_version=2)
     rig.hold(client)
     found = []
@@ -326,6 +326,39 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         await turns()
         assert asked[2:] == [("silent", b"2")], "what was revoked is asked for no more, also when it was queued before"
         assert set(minors) == {2}, "Linux knows a session by its minor version"
+
+    asyncio.run(main())
+
+
+def test_the_silent_clients_of_a_host_keep_no_recall_of_another_host_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.back_channel.NFS4_RECALLS_MAX", 8)
+
+    async def main() -> None:
+        rig, asked, silence = StateRig(), 0, asyncio.Event()
+
+        class Silent(Caller):
+            async def call(self, *_: Any, **__: Any) -> Any:
+                nonlocal asked
+                asked += 1
+                await silence.wait()
+                raise CallTimeout("no answer")
+
+        class Answering(Caller):
+            async def call(self, *_: Any, **__: Any) -> Any:
+                return CB_COMPOUND4res(nfsstat4.NFS4_OK, b"", [])
+
+        many = [each for number in range(20) for each in given(rig, f"silent {number}", Silent(), host="192.0.2.7")]
+        ones = [each for number in range(9) for each in given(rig, f"{number}", Answering(), host=f"192.0.2.{number}")]
+        Recalls(rig.state, asyncio.get_running_loop(), lambda: rig.now_s)
+        with rig.state.lock:
+            rig.state.recall(many + ones, rig.now_s)
+        await turns()
+        assert asked == 4
+        assert all(each.asked for each in ones if each.client.host != ("192.0.2.7",))
+        silence.set()
+        await turns()
+        assert asked == 20
+        assert all(each.asked for each in ones)
 
     asyncio.run(main())
 

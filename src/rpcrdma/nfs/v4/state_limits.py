@@ -63,7 +63,8 @@ NFS4_RECALLED_FILES_MAX = 1024
 """Files whose last recall is remembered for `NFS4_DELEGATE_AGAIN_S`; beyond them the oldest is forgotten."""
 
 NFS4_RECALLS_MAX = 256
-"""Clients with a recall in flight, which may not answer it for 10 s; the recalls of further clients wait for these."""
+"""Clients with a recall in flight, which may not answer it for 10 s; the recalls of further clients wait for these. The
+clients of a host may have half of those that others leave, so that many of one that do not answer delay no other's."""
 
 NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""

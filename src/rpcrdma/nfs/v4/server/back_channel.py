@@ -21,6 +21,7 @@ from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import SEQUENCES
 from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
+from rpcrdma.rpc.host_shares import HostShares
 from rpcrdma.rpc.reply_bound import ReplyBound
 
 __all__ = ["Recalls"]
@@ -50,6 +51,8 @@ class Recalls:
         self._state = state
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
+        self._of_hosts = HostShares(NFS4_RECALLS_MAX)
+        """The running tasks, each of which waits for one client's answer, by the clients' hosts."""
         self._waiting: dict[Client, dict[Delegation, None]] = {}
         """The delegations to recall, in order, of clients for which no task runs."""
         self._running: dict[Client, dict[Delegation, None]] = {}
@@ -69,8 +72,10 @@ class Recalls:
             delegation = recalls.popleft()
             client = delegation.client
             (self._running if client in self._running else self._waiting).setdefault(client, {})[delegation] = None
-        while self._waiting and len(self._tasks) < NFS4_RECALLS_MAX:
-            client = next(iter(self._waiting))
+        for client in list(self._waiting):
+            if self._of_hosts.left(client.host) <= 0:
+                continue
+            self._of_hosts.add(client.host, 1)
             self._running[client] = self._waiting.pop(client)
             task = self._loop.create_task(self._recall(client, self._running[client]))
             self._tasks.add(task)
@@ -78,6 +83,7 @@ class Recalls:
 
     def _ended(self, client: Client, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._of_hosts.add(client.host, -1)
         left = self._running.pop(client)
         if left:
             self._waiting[client] = left
