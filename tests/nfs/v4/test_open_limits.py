@@ -95,8 +95,19 @@ def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.M
     assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
 
 
+def test_a_thread_looks_at_many_opens_of_a_file_for_a_delegation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.delegations.NFS4_OWNERS_AT_ONCE", 3)
+    server, client, _ = two_clients()
+    client.opened(b"file", WRITE)
+    before, hops = server.hops, []
+    for number in range(5):
+        client.opened(b"file", READ, owner=b"o %d" % number)
+        hops.append(server.hops - before)
+    assert hops == [0, 0, 0, 1, 2]
+
+
 def test_a_thread_looks_at_many_owners_of_a_file_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGE_OWNERS_AT_ONCE", 2)
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_OWNERS_AT_ONCE", 2)
     server, client, _ = two_clients()
     opened = client.opened(b"file", BOTH)
     locked = client.locked(b"file", opened, b"l 0", start=100)

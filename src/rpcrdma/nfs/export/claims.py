@@ -204,6 +204,11 @@ class Claims(Generic[S, L]):
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
+    def share_count(self, file: bytes) -> int:
+        """Returns the number of share reservations on `file`, a key by `Exports.file_of`; needs no lock."""
+        claims = self._files.get(file)
+        return 0 if claims is None else len(claims.shares)
+
     def deniers(self, file: bytes, access: int) -> list[S]:
         """Returns the holders of share reservations that deny `access`, READ or WRITE, to a call without an open.
 

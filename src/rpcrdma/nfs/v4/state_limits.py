@@ -76,9 +76,9 @@ the last ones."""
 NFS4_RANGE_OWNERS_MAX = 4096
 """Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""
 
-NFS4_RANGE_OWNERS_AT_ONCE = 64
-"""Lock owners with ranges of a file in memory (tmpfs) at whom a LOCK looks in the event loop: 64 such operations of a
-call take 4 ms. A worker thread looks at more."""
+NFS4_OWNERS_AT_ONCE = 64
+"""Lock owners with ranges of a file in memory (tmpfs), and opens of any file, at which a LOCK or an OPEN looks in the
+event loop: 64 such operations of a call take 4 ms. A worker thread looks at more."""
 
 NFS4_STATEIDS_AT_ONCE = 64
 """Stateids of one TEST_STATEID that the event loop looks up: 64 such operations of a call take 4 ms, and Linux asks for

@@ -22,7 +22,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_MAX, NFS4_OWNERS_AT_ONCE
 
 __all__ = [
     "check_delegations",
@@ -74,6 +74,8 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
     if not wanted or access & WRITE or not compound.session.back_channel.alive:
         return None
     file = compound.file_of(node)
+    if state.claims.share_count(file) > NFS4_OWNERS_AT_ONCE:
+        compound.wait()
     with state.lock:
         if not _may_delegate(state, compound.client, node.handle, file, compound.now_s):
             return None

@@ -18,7 +18,7 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
-from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_AT_ONCE, NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_OWNERS_AT_ONCE, NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
 from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
@@ -210,14 +210,14 @@ def _lockable(compound: Compound) -> tuple[Node, bytes]:
 
     Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, else WorkerNeeded (run again
     in a worker thread) in the event loop, since the methods may block, unless the tree is in memory and the file has no
-    more than `NFS4_RANGE_OWNERS_AT_ONCE` (64) lock owners.
+    more than `NFS4_OWNERS_AT_ONCE` (64) lock owners.
     """
     node, state = compound.node, state_of(compound)
     check_regular(node)
     file = compound.file_of(node)
     with state.lock:
         owners = len(state.claims.range_holders(file))
-    if owners > NFS4_RANGE_OWNERS_AT_ONCE or not node.tree.in_memory:
+    if owners > NFS4_OWNERS_AT_ONCE or not node.tree.in_memory:
         compound.wait()
     return node, file
 
