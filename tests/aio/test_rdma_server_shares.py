@@ -8,6 +8,7 @@ import pytest
 
 from client_calls import CONTENT, MIB, Scenes
 from clock_ahead import set_clock_ahead
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.server import rdma_server
 from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
@@ -97,3 +98,21 @@ async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer
         assert await ended == b""
         await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
         assert (await waits.peer.segment()).opcode == SEND
+
+
+async def test_a_connection_keeps_its_place_after_its_end_while_its_calls_are_in_threads(
+    scene: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources: list[object] = []
+    monkeypatch.setattr(HandlerRunner, "runs_calls_of", lambda _, source: source in sources)
+    async with scene(connections_max=9, connections_per_host=1) as it:
+        first = await it.connected(source="127.0.1.1")
+        await assert_works(first, 1)
+        sources += [each.calls_taken for each in it.server._rdma.connections if each.peer[0] == "127.0.1.1"]
+        first.close()
+        await it.alone()
+        with pytest.raises(EOFError):
+            await it.connected(source="127.0.1.1")
+        sources.clear()
+        await assert_works(await it.connected(source="127.0.1.1"), 1)
+        await it.still_good()
