@@ -354,12 +354,10 @@ def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, bef
         with state.locked(), contextlib.suppress(Refused):
             state.find(mine.client, stateid)
             access, deny, mine.shares = before
-            # It may have ended or been revoked meanwhile.
-            is_held = mine.client.held.get(mine.key) is mine
-            if is_held and not access:
-                state.drop(mine)
-            elif is_held and mine.lost is None:
+            if access:
                 _share(state, mine, access, deny)
+            else:
+                state.drop(mine)
         raise
 
 
