@@ -272,6 +272,14 @@ class RecordStream:
             return
         try:
             receiver.bytes_received(count)
+            if receiver.too_long:
+                self._report_too_long()
+            # Before messages are delivered: one that is whole is no longer expected.
+            if self._on_expected is not None and receiver.expected_octets != self._expected:
+                if not self._expected:
+                    self.awaited_at = self._loop.time()
+                self._expected = receiver.expected_octets
+                self._on_expected(self._expected)
         except RemoteProtocolError as error:
             self._report_too_long()
             self._process()
@@ -280,19 +288,6 @@ class RecordStream:
         except Exception as error:  # noqa: BLE001 - logged
             self._fault(error)
             return
-        if receiver.too_long:
-            self._report_too_long()
-            if self.closed:
-                return
-        # Before messages are delivered: one that is whole is no longer expected.
-        if self._on_expected is not None and receiver.expected_octets != self._expected:
-            if not self._expected:
-                self.awaited_at = self._loop.time()
-            self._expected = receiver.expected_octets
-            try:
-                self._on_expected(self._expected)
-            except Exception as error:  # noqa: BLE001 - logged
-                self._fault(error)
         self._process()
 
     def _report_too_long(self) -> None:
