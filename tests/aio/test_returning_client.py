@@ -125,12 +125,16 @@ async def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) 
 
 
 class HalfOpen:
-    """A connection of which this end does not hear that it has ended; with `answer` one that works."""
+    """A connection of which this end does not hear that it has ended; with `answer` one that works.
+
+    The first call raises `error`, if there is one.
+    """
 
     closed = False
 
-    def __init__(self, answer: int | None = None) -> None:
+    def __init__(self, answer: int | None = None, error: Exception | None = None) -> None:
         self.answer = answer
+        self.error = error
         self.xids: list[int] = []
         self.ended = 0
 
@@ -140,6 +144,9 @@ class HalfOpen:
     async def call(self, procedure: Any, args: Any, *, xid: int, **_: Any) -> int:
         self.xids.append(xid)
         try:
+            if self.error is not None:
+                error, self.error = self.error, None
+                raise error
             if self.answer is None:
                 await asyncio.Event().wait()
             assert self.answer is not None
@@ -161,6 +168,12 @@ async def test_calls_move_with_a_client_that_comes_back_on_another_connection() 
     client.came_back(after)  # type: ignore[arg-type]
     assert await asyncio.gather(*calling) == [7, 7]
     assert (after.xids, before.ended) == (before.xids, 2)
+
+
+async def test_a_timeout_of_the_arguments_is_not_taken_for_a_client_that_has_come_back() -> None:
+    client = ReturningClient(HalfOpen(7, TimeoutError("of the arguments")))  # type: ignore[arg-type]
+    with pytest.raises(TimeoutError, match="of the arguments"):
+        await client.call(ADD, 1)
 
 
 async def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:

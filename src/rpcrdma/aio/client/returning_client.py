@@ -131,8 +131,9 @@ class ReturningClient:
                             procedure, args, into=into, timeout_s=left_s, xid=xid, placement=placement
                         )
                 except TimeoutError:
-                    # The client has come back elsewhere.
-                    continue
+                    # The client has come back elsewhere, unless the caller's arguments raised the error.
+                    if not calling.expired():
+                        raise
                 except TransportClosed as error:
                     breaches += error.protocol_error
                     if breaches >= _BREACHES_MAX:
