@@ -247,10 +247,16 @@ def test_results_by_size_are_written_at_the_earliest_beyond_the_least_size_that_
     assert (direction.least, direction.explicit_from) == (300, 301)
 
 
-def test_several_results_that_no_reply_holds_come_by_rdma() -> None:
+def test_several_results_come_by_their_sizes_or_by_rdma_if_no_reply_holds_them() -> None:
     sent = payload()
-    found = taken(calls(), call(sent, (2000, 300)))
-    assert (found.form, found.responses_max) == ("write chunk", 1)
+    found = taken(calls(other=peer(responses_max=2)), call(sent, (100, 15, 300), placement="by-size"))
+    ((_, _, directions),) = first_header(found, sent).directions
+    assert {each.way.name for each in directions} == {"BY_SIZE"}
+    assert [each.explicit_from for each in directions] == [100, 15, 256]
+    assert (found.form, found.plan.write_chunks) == ("result by size", (100, 15, 300))
+    for placement in ("", "by-size"):
+        found = taken(calls(), call(sent, (2000, 300), placement=placement))
+        assert (found.form, found.responses_max) == ("write chunk", 1)
     assert calls(Preference.AUTO).take(call(sent, (2000, 300))) is None
     assert calls(Preference.AUTO).take(call(sent, (2049,))) is None
 

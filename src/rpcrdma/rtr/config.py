@@ -41,7 +41,7 @@ class Preference(enum.Enum):
     CHOICE = "choice"
     """As SEGMENTS, but the responder chooses for results that fit the permitted transmissions."""
     BY_SIZE = "by-size"
-    """Arguments and a short result in segments; a long result, or several results, by RDMA."""
+    """Arguments and short results in segments; long results, and several that one reply may not hold, by RDMA."""
     EXPLICIT = "explicit"
     """By RDMA, described in messages of the extension."""
     RDMA = "rdma"

@@ -443,14 +443,13 @@ class RequestCarrier:
             return [ResultDirection(least, way)] * len(sizes), len(layout.frames) - 1
         if preference is Preference.AUTO:
             return None, 0
-        if len(sizes) > 1:
+        if layout is None and len(sizes) > 1:
             return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
         # One buffer is left for the header and the rest of the reply.
         each = sum(run.octets * run.count for run in self._own.runs)
         threshold = max(least + 1, each * max(1, frames_max - 1))
-        if layout is not None:
-            threshold = min(threshold, sizes[0])
-        return [ResultDirection(least, Way.BY_SIZE, explicit_from=threshold)], frames_max - 1
+        most = [threshold] if layout is None else [min(threshold, size) for size in sizes]
+        return [ResultDirection(least, Way.BY_SIZE, explicit_from=octets) for octets in most], frames_max - 1
 
     def _lay_out(
         self,
