@@ -24,8 +24,7 @@ def address_of(view: memoryview) -> int:
 def slab_memory(rtr: RoundTrip | None) -> list[range]:
     """The addresses of the slabs that one end has."""
     assert rtr is not None
-    store = rtr._store
-    assert store is not None
+    (store,) = rtr._stores.values()
     return slab_addresses(store)
 
 

@@ -154,6 +154,9 @@ def test_connections_share_memory_that_has_the_length_that_they_want() -> None:
     assert shapes == [(36864, 4096), (36864, 4096), (40960, 4096), (40960, 4096)]
     assert first._store is second._store
     assert longer._store is again._store is not first._store
+    # Sizes that alternate, as those of two servers, have their memory kept.
+    last = rtr.extension.receives(36864)
+    assert last._store is first._store
 
 
 WORDS = ["nothing", "requests", "responses", "requests, responses", "continued"]

@@ -274,8 +274,7 @@ class TransmissionPeer(BarePeer):
     @property
     def slabs_in_use(self) -> list[bool]:
         """Of all slabs, whether anything refers to their memory."""
-        store = self.extension._store
-        assert store is not None
+        (store,) = self.extension._stores.values()
         return [slab.in_use for slab in store.memory]
 
     def arrived(self) -> IncomingCall:

@@ -75,7 +75,7 @@ class RoundTrip:
         self.structure = structure = config.structure(receive_octets)
         runs = runs_of(structure)
         self.own = Peer(config.support, structure.octets, runs, config.requests_max, config.responses_max)
-        self._store: SlabStore | None = None
+        self._stores: dict[int, SlabStore] = {}
         uncalled = self._rows(config.support & ~Support.REQUEST, None)
         self.extension = self._rows(config.support, uncalled)
 
@@ -110,9 +110,9 @@ class RoundTrip:
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
-        if self._store is None or self._store.slot_octets != slot:
-            self._store = SlabStore(head, slot)
-        return SlabReceives(self._store)
+        if slot not in self._stores:
+            self._stores[slot] = SlabStore(head, slot)
+        return SlabReceives(self._stores[slot])
 
     def _on_ready(self, link: ExtensionLink) -> None:
         link.state = connection = _Connection(self, link)
