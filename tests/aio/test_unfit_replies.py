@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter_ns
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +16,7 @@ from client_calls import MIB
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
+from rpcrdma.errors import RemoteSystemError
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.reply_cache import ReplyCache
@@ -85,6 +87,15 @@ async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None
             await client.call(TAKE, bytes(2 * MIB))
         assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(raised.value)
         assert await client.call(TAKE, bytes(MIB)) == MIB
+
+
+async def test_a_reply_without_memory_for_its_copy_fails_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with joined(Plain()) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(answering, "detached", Mock(side_effect=MemoryError))
+            with pytest.raises(RemoteSystemError):
+                await client.call(GIVE, 1)
+        assert await client.call(GIVE, 1) == bytes(1)
 
 
 @pytest.mark.versions("2", "2-rtr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -109,6 +110,15 @@ def test_arguments_that_end_too_soon_or_go_on_are_garbage() -> None:
         refused = Dispatcher([Version3()]).open_call(found)
         assert refused is not None
         assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
+
+
+def test_arguments_without_memory_are_an_error_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    dispatcher = Dispatcher([Version3()])
+    monkeypatch.setattr(dispatcher._routes[NUMBER, 3, 1], "decode_args", Mock(side_effect=MemoryError))
+    found = ServerCall(XID, Decoder(words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH, 7)))
+    refused = dispatcher.open_call(found)
+    assert refused is not None
+    assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 5), "SYSTEM_ERR")
 
 
 @pytest.mark.req("OR-1")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
-from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound
+from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyArrived, ReplyBound
 from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.xdr.codec import Payload
 from support.cases import each_case
 
 XID, CALL, REPLY = 1, 0, 1
@@ -78,3 +80,23 @@ def test_a_call_that_cannot_be_answered_ends_the_connection(
     assert [type(event) for event in pair.client_events()] == [CallFailed, Closed]
     assert not pair.client_pd.regions
     assert not pair.server_pd.regions
+
+
+@each_case("version", ["1", "2"])
+def test_a_call_whose_reply_finds_no_memory_is_refused_alone(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = EndpointPair(version=version).connect()
+    reply = message(XID, REPLY, (b"", bytes(100)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Payload, "gather", Mock(side_effect=MemoryError))
+        pair.client.call(XID, message(XID, CALL), ReplyBound(200))
+        (incoming,) = pair.arrived()
+        assert not pair.server.reply(incoming, reply)
+        pair.run()
+    (failed,) = pair.client_events()
+    assert isinstance(failed, CallFailed)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(200))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, reply)
+    pair.run()
+    assert [type(event) for event in pair.client_events()] == [ReplyArrived]
+    assert pair.server_events() == []

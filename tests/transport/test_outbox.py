@@ -15,6 +15,8 @@ from rpcrdma.transport.message import Inbound, Outgoing
 from rpcrdma.verbs import Access
 from rpcrdma.wire import bulk_memory
 from rpcrdma.wire.bulk_memory import PooledMemory
+from rpcrdma.xdr.codec import Payload
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 
@@ -103,12 +105,20 @@ def test_errors_go_first_and_calls_last() -> None:
     assert (server.heard(), outbox.queued) == ([("call", 51)], 0)
 
 
-def test_a_call_without_memory_for_its_results_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_memory(*_: object) -> None:
+    raise MemoryError
+
+
+@each_case(("argument", "result"), [(0, 1 << 20), (0, 5000), (100, 0)])
+def test_a_call_without_memory_fails_alone(argument: int, result: int, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
-    large = ReplyBound(8, (1 << 20,))
-    server.endpoint.call(50, message(50, CALL), large)
+    bound = ReplyBound(8, (result,)) if result else ReplyBound(8)
+    parts = [(b"", bytes(argument))] if argument else []
+    server.endpoint.call(50, message(50, CALL, *parts), bound)
     server.endpoint.call(51, message(51, CALL), ReplyBound(8))
     monkeypatch.setattr(bulk_memory, "PooledMemory", lambda _octets: PooledMemory(1 << 60))
+    monkeypatch.setattr(bulk_memory, "bytearray", without_memory, raising=False)
+    monkeypatch.setattr(Payload, "gather", without_memory)
     server.credit(2)
     (failed,) = server.endpoint_events()
     assert isinstance(failed, CallFailed)
@@ -116,8 +126,10 @@ def test_a_call_without_memory_for_its_results_fails_alone(monkeypatch: pytest.M
     assert (server.heard(), server.endpoint._outbox.queued) == ([("call", 51)], 0)
     # Nor does one that need not wait.
     with pytest.raises(OutOfMemory):
-        server.endpoint.call(52, message(52, CALL), large)
-    assert (server.endpoint.statistics.calls_unsendable, server.endpoint.reverse_calls_in_flight) == (2, 1)
+        server.endpoint.call(52, message(52, CALL, *parts), bound)
+    assert (failed.call.transmissions, server.endpoint.reverse_calls_in_flight) == (0, 1)
+    assert server.endpoint.statistics.calls_unsendable == (2 if result else 0)
+    assert not server.endpoint_pd.regions
 
 
 def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:

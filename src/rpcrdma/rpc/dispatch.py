@@ -299,6 +299,9 @@ class Dispatcher:
             _check_passed_chunks(decoder, error)
             call.status = AcceptStat.GARBAGE_ARGS.name
             return refusal(call.xid, AcceptStat.GARBAGE_ARGS)
+        except MemoryError:
+            call.status = AcceptStat.SYSTEM_ERR.name
+            return refusal(call.xid, AcceptStat.SYSTEM_ERR)
         route.calls += 1
         return None
 

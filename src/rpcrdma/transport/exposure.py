@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory, RemoteProtocolError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Inbound
@@ -72,7 +72,7 @@ class Exposure:
         Raises:
             LocalProtocolError: a buffer for results is read-only, or there are too many regions; nothing is registered
                 then.
-            OutOfMemory: the system has no memory for results; nothing is registered then.
+            OutOfMemory: the system has no memory for results or copies; nothing is registered then.
         """
         self._pd = pd
         self._segment_octets_max = plan_limits.segment_octets_max
@@ -90,6 +90,10 @@ class Exposure:
             if plan.reply_chunk:
                 self.reply_view = memory.take(plan.reply_chunk)
                 reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
+        except MemoryError as error:
+            # Python's own for small memory; the library's error has a text.
+            self.end()
+            raise OutOfMemory(*error.args) from None
         except BaseException:
             self.end()
             raise

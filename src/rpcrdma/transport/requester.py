@@ -150,7 +150,7 @@ class Requester:
 
         Returns the payload: a gather list, or octets that the outbox is to join with a header without chunks; never
         None, unlike other `Preparer`s. Raises LocalProtocolError: memory cannot be registered, the header cannot hold
-        the chunks, or the call needs chunks in a direction without them; OutOfMemory: there is none for the results.
+        the chunks, or the call needs chunks in a direction without them; OutOfMemory: there is no memory.
         """
         payload = message.payload
         assert payload is not None
@@ -166,13 +166,13 @@ class Requester:
         if not short:
             general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
             inline = self._expose(message, payload) if general else self._inline(payload, bound)
+        # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
+        whole = payload.joined() if inline is None and payload.items else payload.reduced
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
         message.octets_sent += octets
         if inline is not None:
             return inline
-        # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
-        whole = payload.joined() if payload.items else payload.reduced
         return whole if octets <= session.joined_octets else (whole,)
 
     def on_unsendable(self, message: Call, error: LocalProtocolError | OutOfMemory) -> None:

@@ -293,7 +293,11 @@ class Responder:
                 and (octets := payload.length) <= session.copied_reply_octets
                 and (octets <= session.joined_octets or outbox.posted - outbox.ended <= UNFINISHED_SELDOM)
             ):
-                joined = payload.joined()
+                try:
+                    joined = payload.joined()
+                except OutOfMemory:
+                    self._refuse_call(incoming, Refusal(Cause.SYSTEM))
+                    return False
                 reduced = joined if octets <= session.joined_octets else (joined,)
             elif items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
                 plan = plan_reply(

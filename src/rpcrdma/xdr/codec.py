@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
+from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError, OutOfMemory
 from rpcrdma.wire.buffers import Buffer, Reader, as_view
 
 __all__ = [
@@ -60,7 +60,6 @@ class Layout(struct.Struct):
     """A run of fixed-size fields (`struct.Struct`) with a name for each value, which errors of `Encoder.put` use."""
 
     __slots__ = ("fields",)
-
     fields: tuple[str, ...]
 
     @classmethod
@@ -148,8 +147,15 @@ class Payload:
         return tuple(found)
 
     def joined(self) -> bytes:
-        """Returns a copy of the unreduced stream: the reduced stream with all items and their padding in place."""
-        return b"".join(self.gather())
+        """Returns a copy of the unreduced stream: the reduced stream with all items and their padding in place.
+
+        Raises:
+            OutOfMemory: there is no memory for the copy.
+        """
+        try:
+            return b"".join(self.gather())
+        except MemoryError:
+            raise OutOfMemory(f"{self.length} octets") from None
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
         """Returns the unreduced stream, items and padding included, as a list of buffers in order, without copying.

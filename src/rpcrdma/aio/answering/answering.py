@@ -126,7 +126,11 @@ class _Run:
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
-        lasting = detached(reply)
+        try:
+            lasting = detached(reply)
+        except MemoryError as error:
+            # The call has run, as where its result finds no memory.
+            lasting = reply = first.failure(error)
         cache = self._at_most_once.cache
         cache.finish(known, lasting, self._at_most_once.time())
         if newest is first:
