@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory
 from rpcrdma.testing.provider_suite import PairParts
-from rpcrdma.verbs import Access, Completion, Disconnected, Established, ReceivePool, Status, Verb
+from rpcrdma.verbs import Access, Completion, Disconnected, Established, ReceivePool, Status, Verb, device_memory
 from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind, WorkStatus
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlots
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
@@ -294,6 +295,17 @@ def test_work_that_the_device_could_not_do_is_told_in_words(status: int, words: 
     end = end_of(near)
     assert words in end.reason
     assert (end.by_peer, end.protocol_error) == (False, breach)
+
+
+@each_case("sends", [True, False])
+def test_work_without_memory_ends_the_connection(joined: Joined, sends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its call cannot fail alone, as the credits are spent by then."""
+    monkeypatch.setattr(device_memory, "bulk", Mock(side_effect=OutOfMemory("nothing left")))
+    if sends:
+        joined.near.post_send("s", [b"x"])
+    else:
+        joined.near.post_receives(1, ReceivePool(4096))
+    assert end_of(joined.near).reason == "nothing left"
 
 
 @each_case(

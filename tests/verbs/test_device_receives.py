@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
+from rpcrdma.verbs import device_receives
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_receives import _SLAB_BUFFERS
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
 from support.memory_of_device import Domain
@@ -133,7 +137,8 @@ def test_a_device_with_one_entry_has_its_messages_copied() -> None:
     assert receiving.registrations == 1
 
 
-def test_where_no_slab_can_be_registered_messages_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_case("mapped", [True, False])
+def test_where_no_slab_can_be_made_messages_are_copied(mapped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     register = Domain.register
 
     def little(self: Domain, buffer: memoryview, access: int, keep: bool) -> object:
@@ -141,7 +146,10 @@ def test_where_no_slab_can_be_registered_messages_are_copied(monkeypatch: pytest
             raise OSError(errno.ENOMEM, "Cannot allocate memory", "ibv_reg_mr")
         return register(self, buffer, access, keep)
 
-    monkeypatch.setattr(Domain, "register", little)
+    if mapped:
+        monkeypatch.setattr(Domain, "register", little)
+    else:
+        monkeypatch.setattr(device_receives, "behind", Mock(side_effect=OutOfMemory))
     receiving = Receiving(DeviceInMemory())
     assert receiving.in_place(long_message(1)) is None
     # It is not asked for one again.

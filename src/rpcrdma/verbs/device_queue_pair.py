@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory
 from rpcrdma.verbs.binding import (
     Binding,
     ConnectionIdentifier,
@@ -168,7 +168,7 @@ class DeviceQueuePair:
         posted = len(self._receives) + count
         try:
             receives = [memory.take(posted) for _ in range(count)]
-        except LocalProtocolError as error:
+        except (LocalProtocolError, OutOfMemory) as error:
             self.abort(str(error))
             return
         self._post_receives(receives)
@@ -236,7 +236,7 @@ class DeviceQueuePair:
         if self.state is not EndState.CLOSED:
             try:
                 self._sends.queue(send, opcode, self._sends.pinned(send, gather), handle, offset)
-            except LocalProtocolError as error:
+            except (LocalProtocolError, OutOfMemory) as error:
                 self._sends.release(send)
                 self.abort(str(error))
             else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import LocalProtocolError, OutOfMemory
 from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.verbs.binding import Entry, Right
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlot, MemorySlots, Pinned, has_scatter_lists
@@ -157,7 +157,7 @@ class DeviceReceives:
             return None
         try:
             slab = ReceiveSlab(self._pd, self._pool)
-        except LocalProtocolError:
+        except (LocalProtocolError, OutOfMemory):
             # To ask again would end registrations that are kept for calls, each time.
             self._room = False
             return None
