@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import Server, serve
+from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -138,6 +139,21 @@ async def test_results_in_segments_are_offered_no_memory() -> None:
         await it.read(80_000, "choice")
         assert it.counted.octets_offered == (1 << 20) + 80_000
         assert it.counted.calls_by_send == 4
+
+
+@pytest.mark.providers("simulated")
+async def test_the_calls_beside_one_given_up_while_its_argument_is_sent_fail_at_once() -> None:
+    async with scene() as there:
+        arguments = v3.WRITE3args(HANDLE, 0, LONG, v3.stable_how.FILE_SYNC, bytes(LONG))
+        one, other = (
+            asyncio.ensure_future(there.connection._present.call(v3.WRITE, arguments, placement="rtr"))
+            for _ in range(2)
+        )
+        # The data has left by then, and has not arrived.
+        await asyncio.sleep(10e-6)
+        one.cancel()
+        with pytest.raises(TransportClosed, match="still being sent"):
+            await asyncio.wait_for(other, 10)
 
 
 def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:

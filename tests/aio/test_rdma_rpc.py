@@ -28,6 +28,7 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.nfs import mount, v3
+from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
@@ -289,6 +290,43 @@ async def test_connections_beyond_the_bound_are_turned_away() -> None:
             await connect(server.listening[0])
         assert len(server.connections) == 1
         running.cancel()
+
+
+class Renamed(Files):
+    """RENAME answers when `opened` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+
+    async def rename(self, args: v3.RENAME3args, context: CallContext) -> v3.RENAME3res:
+        await self.opened.wait()
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
+        return v3.RENAME3res(v3.nfsstat3.NFS3_OK, v3.RENAME3resok(wcc, wcc))
+
+
+@pytest.mark.versions("2", "2-rtr")
+async def test_a_connection_keeps_the_credits_of_calls_whose_repeats_are_answered_on_another() -> None:
+    renamed = Renamed()
+    place = v3.diropargs3(_HANDLE, "name")
+    async with serving(renamed, transport=TransportConfig(credits_granted=4)) as (server, _):
+        async with connect(server.listening[0]) as one, connect(server.listening[0]) as other:
+            for connection in (one, other):
+                await connection.call(v3.NULL, None)
+            calls = []
+            for connection in (one, other):
+                for xid in range(4):
+                    call = connection._present.call(
+                        v3.RENAME, v3.RENAME3args(place, place), xid=xid, credential=AuthNone()
+                    )
+                    calls.append(asyncio.ensure_future(call))
+                await until(lambda: sum(each.calls_in_progress for each in server.connections) == len(calls))
+            renamed.opened.set()
+            await asyncio.gather(*calls[4:])
+            await one.call(v3.NULL, None, timeout_s=10)
+            assert not any(call.done() for call in calls[:4])
+        await asyncio.wait(calls)
+        assert {type(call.exception()) for call in calls[:4]} == {TransportClosed}
 
 
 class Repliers(Files):

@@ -30,7 +30,7 @@ class RdmaCallsTaken:
         responder: sends replies; None on an end that takes no calls.
         answering: answers calls; None: they are dropped.
         results: the connection's share of the memory for results.
-        on_answered: called after each reply or refusal outside of a turn of the connection.
+        on_answered: called after each reply, refusal or drop outside of a turn of the connection.
         on_fault: called with an exception of this side's own code, which ends the connection.
     """
 
@@ -120,8 +120,9 @@ class RdmaCallsTaken:
     def drain(self) -> None:
         """Drops the calls that are deferred, and all that arrive later, without replies; running calls are answered."""
         self._draining = True
-        while self.deferred:
-            self.drop(self.deferred.pop(0))
+        deferred, self.deferred = self.deferred, []
+        for call in deferred:
+            self.drop(call)
 
     def close(self) -> None:
         """Drops deferred calls, and ends those that wait for memory or a thread (`ServerCall.let_go`).
@@ -201,6 +202,9 @@ class RdmaCallsTaken:
         assert self._responder is not None
         self._responder.drop(call)
         call.release()
+        if not (self.in_turn or self._ended):
+            # The credit of the call may have been granted again, in a message that the peer waits for.
+            self._on_answered()
 
     def _log_refusal(self, call: ServerCall) -> None:
         if self._answering is not None and call.procedure is not None:

@@ -306,6 +306,8 @@ class RdmaConnection(CallsMade):
         """Abandons an unanswered call; fences its memory before it returns, if need be by ending the connection."""
         self._requester.abandon(call)
         self._driver.flush()
+        if self._queue_pair.events:
+            self._loop.call_soon(self._end_turn)  # the end of the connection, which no driver tells who asks for it
 
     def _note_sent(self) -> None:
         """Sets `sent_ns`, the time of sending, of calls that waited for a credit and got it, or were sent again.
