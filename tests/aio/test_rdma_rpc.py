@@ -33,6 +33,7 @@ from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.outbox import Outbox, Preparer
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 from support.simulated import not_simulated
@@ -344,6 +345,7 @@ FAULTS: dict[str, Any] = {
     "reply of a worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
     "reply without a handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
     "call": (v3.NULL, None),
+    "post": (v3.NULL, None),
 }
 
 
@@ -352,13 +354,18 @@ FAULTS: dict[str, Any] = {
 async def test_a_fault_of_our_own_costs_one_connection(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A call that cannot be taken, or a reply that cannot be made."""
-    post, take = Outbox._post, RdmaCallsTaken.on_call
+    """A call that cannot be taken, or posted when its credit is spent, or a reply that cannot be made."""
+    post, transmit, take = Outbox._post, Outbox._transmit, RdmaCallsTaken.on_call
 
     def fail_to_post(outbox: Outbox, message: Outgoing, preparer: Preparer | None) -> bool:
         if message.kind is Kind.REPLY:
             raise MemoryError
         return post(outbox, message, preparer)
+
+    def fail_to_transmit(outbox: Outbox, message: Outgoing | None, gather: list[Buffer]) -> None:
+        if message is not None and message.kind is Kind.CALL:
+            raise MemoryError
+        transmit(outbox, message, gather)
 
     def fail_to_take(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
         if calls_taken.client is faulty:
@@ -377,13 +384,16 @@ async def test_a_fault_of_our_own_costs_one_connection(
         with monkeypatch.context() as patch:
             if where == "call":
                 patch.setattr(RdmaCallsTaken, "on_call", fail_to_take)
+            elif where == "post":
+                patch.setattr(Outbox, "_transmit", fail_to_transmit)
             else:
                 patch.setattr(Outbox, "_post", fail_to_post)
             with pytest.raises(TransportClosed):
                 await client.call(*FAULTS[where])
         await client.close()
         await until(lambda: server.connections == {there})
-        # The memory that the call and its handler had borrowed is free for others.
+        # Calls of this end fail, and the memory that the call and its handler had borrowed is free for others.
+        assert faulty.closed
         assert faulty.calls_taken.results.held_octets == faulty._arguments.held_octets == 0
         await other.call(v3.NULL, None)
     assert escaped == []

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import InternalError, LocalProtocolError
 from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
 from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyArrived, ReplyBound
 from rpcrdma.transport.message_memory import PlainBuffers
@@ -70,7 +70,7 @@ def test_a_call_that_cannot_be_answered_ends_the_connection(
 
     with monkeypatch.context() as patch:
         patch.setattr(LoopbackQueuePair, "post_send", fail)
-        with pytest.raises(MemoryError):
+        with pytest.raises(InternalError):
             answer(pair.server, incoming)
     assert buffers.lent == 0
     with pytest.raises(LocalProtocolError, match="answered"):

@@ -91,9 +91,9 @@ class Exposure:
                 self.reply_view = memory.take(plan.reply_chunk)
                 reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
         except MemoryError as error:
-            # Python's own for small memory; the library's error has a text.
+            # That of small memory is Python's own, without a text.
             self.end()
-            raise OutOfMemory(*error.args) from None
+            raise OutOfMemory(str(error) or "no memory for the results of a call, or to copy its arguments") from None
         except BaseException:
             self.end()
             raise

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from rpcrdma.errors import LocalProtocolError, OutOfMemory
+from rpcrdma.errors import InternalError, LocalProtocolError, OutOfMemory
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import Batcher, Transmission
@@ -278,6 +278,7 @@ class Outbox:
         Raises:
             LocalProtocolError: the message cannot be sent at all.
             OutOfMemory: the system has no memory for it.
+            InternalError: the message could be sent only in part, or not; the connection has to end.
         """
         session = self._session
         window, kind = session.window, message.kind
@@ -290,28 +291,32 @@ class Outbox:
             if payload is None:
                 return False
         credit_word = window.admit(message)
-        if message.group is not None:
-            self._post_group(message, message.group, credit_word)
-            return True
-        header = session.dialect.encode(message, credit_word)
-        match payload:
-            case bytearray() | bytes():
-                self._transmit(message, [header + payload])
+        try:
+            if message.group is not None:
+                self._post_group(message, message.group, credit_word)
                 return True
-            case [body] if len(body) <= JOIN_OCTETS_MAX:
-                whole = header + body
-                if len(whole) <= session.send_octets:
-                    self._transmit(message, [whole])
+            header = session.dialect.encode(message, credit_word)
+            match payload:
+                case bytearray() | bytes():
+                    self._transmit(message, [header + payload])
                     return True
-        if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
-            assert len(header) + LAST_PIECE_OCTETS_MIN <= session.send_octets, "no message would be the last one"
-            self._sequence = sequence = _Sequence(message, payload, len(header))
-            self.queued += 1
-            session.statistics.messages_continued += 1
-            self._send_piece(sequence, credit_word)
-            self._go_on(sequence)
-        else:
-            self._transmit(message, [header, *payload])
+                case [body] if len(body) <= JOIN_OCTETS_MAX:
+                    whole = header + body
+                    if len(whole) <= session.send_octets:
+                        self._transmit(message, [whole])
+                        return True
+            if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
+                assert len(header) + LAST_PIECE_OCTETS_MIN <= session.send_octets, "no message would be the last one"
+                self._sequence = sequence = _Sequence(message, payload, len(header))
+                self.queued += 1
+                session.statistics.messages_continued += 1
+                self._send_piece(sequence, credit_word)
+                self._go_on(sequence)
+            else:
+                self._transmit(message, [header, *payload])
+        except Exception as error:
+            # The credits are spent, and a part may have gone: only the end of the connection makes up for that.
+            raise InternalError(f"a message could not be posted: {error!r}") from error
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:

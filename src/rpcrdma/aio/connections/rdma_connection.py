@@ -310,10 +310,7 @@ class RdmaConnection(CallsMade):
             self._loop.call_soon(self._end_turn)  # the end of the connection, which no driver tells who asks for it
 
     def _note_sent(self) -> None:
-        """Sets `sent_ns`, the time of sending, of calls that waited for a credit and got it, or were sent again.
-
-        A call that ended while it waited was never sent.
-        """
+        """Sets `sent_ns`, the time of sending, of calls that waited and were sent, unless they ended before."""
         untimed, now_ns = self._untimed, perf_counter_ns()
         while untimed and untimed[0].state is not _QUEUED:
             call = untimed.pop(0)
@@ -407,8 +404,9 @@ class RdmaConnection(CallsMade):
                 self._together = 0
                 driver.flush()
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
-                # An event here is of a call that had waited and cannot be sent.
-                if not events and (driver.blocked or not (busy and (calls_taken.unsent_octets or self._starting))):
+                # An event here is of a call that had waited and cannot be sent, or an end that this side has asked for.
+                news = events or self._queue_pair.events
+                if not news and (driver.blocked or not (busy and (calls_taken.unsent_octets or self._starting))):
                     break
                 busy = False
             calls_taken.in_turn = False
