@@ -334,7 +334,9 @@ async def test_appended_data_goes_behind_what_others_have_appended_since(server:
         await first.write(b"G")
         await first.pwrite(b"1", 0)
         await first.write(b"H")
-    assert bytes(thing.data) == b"1ABC" + b"E" * 9 * BLOCK + b"DFGH"
+        thing.data += b"I"
+        await first.truncate()
+    assert bytes(thing.data) == b"1ABC" + b"E" * 9 * BLOCK + b"DFGIH"
 
 
 @in_virtual_time
@@ -382,14 +384,18 @@ async def test_an_append_that_closing_the_file_system_cancels_is_an_error(new_se
         await file.close()
 
 
-async def test_a_write_that_closing_the_file_system_cancels_is_sent_by_the_next_flush(
-    server: Any, mounted: Any
+@each_case("then", ["read", "flush"])
+async def test_a_write_that_closing_the_file_system_cancels_is_sent_by_the_next_read_or_flush(
+    new_server: Any, then: str
 ) -> None:
+    server, mounted = new_server()
     fs = mounted()
-    async with await fs.open("/file", "wb") as file:
+    async with await fs.open("/file", "w+b") as file:
         await file.write(pattern(2 * BLOCK))
         await fs.close()
         assert server.calls["WRITE"] == 0
+        if then == "read":
+            assert await file.pread(2 * BLOCK, 0) == pattern(2 * BLOCK)
     assert bytes(server.at("/file").data) == pattern(2 * BLOCK)
 
 

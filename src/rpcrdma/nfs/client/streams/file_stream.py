@@ -369,7 +369,7 @@ class NfsFile:
         """Flushes the file, then cuts it, or extends it with zeros.
 
         Args:
-            size: the new size in octets; None: the position before the flush.
+            size: the new size in octets; None: the position after the flush, which gives appended data its place.
 
         Returns:
             The new size.
@@ -380,11 +380,11 @@ class NfsFile:
         """
         with self._position if self._position.free else await self._position.turn():
             self._check(self._mode.writes, "writing")
-            length = self._position.at if size is None else size
-            if length < 0:
-                raise ValueError(f"negative size {length}")
+            if size is not None and size < 0:
+                raise ValueError(f"negative size {size}")
             # Committed, not only sent: data that had to be written again would undo the truncation.
             await self.flush()
+            length = self._position.at if size is None else size
             self._forget_read()
             await self._volume.procedures.setattr(self._node, set_attributes(size=length))
             self._end = self._ahead.size = length

@@ -161,12 +161,12 @@ class WriteBehind:
                     await self._send_current()
 
     async def drain(self) -> None:
-        """Sends all unsent data and waits for replies, so that a READ returns it; raises the error of a failed call.
-
-        Data of WRITEs that `Volume.close` has cancelled is sent again only at the next COMMIT, as by `flush`.
-        """
+        """Sends all unsent data and waits for replies, so that a READ returns it; raises the error of a failed call."""
         async with self._lock:
             await self._send_all()
+            # The server may lack the data of WRITEs that `Volume.close` or a caller of `flush` has cancelled.
+            if any(extent.verifier is None and not extent.stable for extent in self._uncommitted):
+                await self._commit_arrived()
             self._check()
 
     async def flush(self) -> None:
