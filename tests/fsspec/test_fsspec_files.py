@@ -314,9 +314,19 @@ def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp
         fs.put_file(str(tmp_path / "here"), at(top, "new/there"), mode="create")
     fs.put_file(str(tmp_path / "here"), at(top, "fresh"), mode="create")
     assert (top / "fresh").read_bytes() == LARGE
-    with pytest.raises(FileNotFoundError):
-        fs.put_file(str(tmp_path / "none"), at(top, "untouched"), mode="create")
+    # Nothing is made for a local path that is wrong, and no directory is taken for the copy.
+    for mode in ("create", "overwrite"):
+        with pytest.raises(FileNotFoundError):
+            fs.put_file(str(tmp_path / "none"), at(top, "untouched/file"), mode=mode)
+    with pytest.raises(OSError, match="not a regular file"):
+        fs.put_file("/dev/null", at(top, "untouched"), mode="create")
     assert not (top / "untouched").exists()
+    for directory in (top / "taken" / "here", tmp_path / "taken" / "there"):
+        directory.mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        fs.put_file(str(tmp_path / "here"), at(top, "taken"))
+    with pytest.raises(IsADirectoryError):
+        fs.get_file(at(top, "new/there"), str(tmp_path / "taken"))
 
 
 def test_without_auto_mkdir_a_missing_directory_is_an_error(served: Served, top: Path) -> None:

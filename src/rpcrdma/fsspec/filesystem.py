@@ -6,6 +6,7 @@ import asyncio
 import errno
 import io
 import shutil
+import stat
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,11 +124,13 @@ class RdmaFileSystem(ServerFileSystem):
             info = await self._info(rpath)
             # A directory is made, and no octets of it are copied.
             callback.set_size(info["size"] if info["type"] == "file" else 0)
-
         try:
             async with self._at(rpath) as (fs, at):
                 await fs.download(at, lpath, progress=lambda _files, octets: callback.absolute_update(octets))
         except IsADirectoryError:
+            # Otherwise a local directory has the name of the copy.
+            if not await self._isdir(rpath):
+                raise
             await asyncio.to_thread(Path(lpath).mkdir, parents=True, exist_ok=True)
 
     async def _get_into(self, rpath: str, target: Any, callback: Callback) -> None:
@@ -157,10 +160,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await call(fs, at)
 
     async def _create(self, path: str, mode: str) -> NfsFile:
-        async def create(fs: MountedFilesystem, at: str) -> NfsFile:
-            return await fs.open(at, mode)
-
-        return await self._making_directories(path, create)
+        return await self._making_directories(path, lambda fs, at: fs.open(at, mode))
 
     async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
         view = as_view(value, "value")
@@ -175,8 +175,12 @@ class RdmaFileSystem(ServerFileSystem):
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Callback = DEFAULT_CALLBACK, **_kwargs: Any
     ) -> None:
-        if callback is not DEFAULT_CALLBACK:
-            callback.set_size((await asyncio.to_thread(Path(lpath).stat)).st_size)
+        # Before anything is made at the server: the local path may be wrong.
+        found = await asyncio.to_thread(Path(lpath).stat)
+        if stat.S_ISDIR(found.st_mode):
+            await self._makedirs(rpath, exist_ok=True)
+            return
+        callback.set_size(found.st_size)
 
         def progress(_files: int, octets: int) -> None:
             callback.absolute_update(octets)
@@ -193,11 +197,8 @@ class RdmaFileSystem(ServerFileSystem):
                 await fs.unlink(at)
                 raise
 
-        try:
-            with self._changing(rpath):
-                await self._making_directories(rpath, upload)
-        except IsADirectoryError:
-            await self._makedirs(rpath, exist_ok=True)
+        with self._changing(rpath):
+            await self._making_directories(rpath, upload)
 
     async def _cp_file(self, path1: str, path2: str, **_kwargs: Any) -> None:
         try:
