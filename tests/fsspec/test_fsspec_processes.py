@@ -326,6 +326,29 @@ async def test_a_close_that_is_cancelled_during_a_mount_closes_all_exports(monke
     assert exports[0].closed
 
 
+async def test_an_export_that_is_mounted_twice_stays_mounted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a path lies in a listed export that this client may not mount, which is part of the one above it."""
+    made: list[Any] = []
+
+    class Lasting(Export):
+        reconnects = 0
+
+        async def wait_reconnected(self, _count: int) -> None:
+            await asyncio.Event().wait()
+
+    async def mounted(*_: object) -> Any:
+        made.append(Export())
+        made[-1].__dict__.update(connection=Lasting(), export="/data", listed_exports=frozenset({"/data", "/data/in"}))
+        return made[-1]
+
+    monkeypatch.setattr(mounts, "mount_path", mounted)
+    of_server = mounts.Mounts(cast("Any", SimpleNamespace(url=parse_url("rdma://server"), options=None, files=None)))
+    assert [await of_server.mounted(path) for path in ("/data/x", "/data/in/x")] == [("/data", made[0])] * 2
+    assert [(fs.closed, fs.connection.closed) for fs in made] == [(False, False), (False, True)]
+    await of_server.close()
+    assert [fs.closed for fs in made] == [True, False]
+
+
 async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     class Full:
         name = "/full"

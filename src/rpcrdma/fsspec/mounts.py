@@ -184,7 +184,8 @@ class Mounts:
         # An export that is listed, but not for this client, is part of the one above it.
         self._mounted[self._export_of(path) or fs.export] = self._mounted[fs.export] = kept
         if kept is not fs:
-            await fs.close()
+            # Its `close` would tell the server by UMNT that the export, which `kept` uses, is used no longer.
+            await fs.connection.close()
         return kept
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
