@@ -1,4 +1,4 @@
-"""The names in `__all__` exist, each is listed once, and they stand in a fixed order."""
+"""The names in `__all__` exist, as do those that `dir` shows; each is listed once, and they stand in a fixed order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def faults(name: str) -> list[str]:
     """The exports of one module that are missing, repeated or out of order."""
     module = importlib.import_module(name)
     exported = list(module.__all__)
-    found = [f"{name}.{entry} does not exist" for entry in exported if not hasattr(module, entry)]
+    shown = dict.fromkeys([*exported, *dir(module)])
+    found = [f"{name}.{entry} does not exist" for entry in shown if not hasattr(module, entry)]
     found += [f"{name}.{entry} is listed twice" for entry, count in Counter(exported).items() if count > 1]
     # Generated modules keep the order of their definition.
     generated = (module.__doc__ or "").startswith("Generated from ")

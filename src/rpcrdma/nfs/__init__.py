@@ -56,7 +56,6 @@ __getattr__, __dir__ = deferred(
             "FileOptions",
             "MountedFilesystem",
             "NfsFile",
-            "NfsService",
             "NotCarried",
             "Progress",
             "RemoveReport",
