@@ -109,6 +109,17 @@ def test_directories_without_end_end(
     out, err = capsys.readouterr()
     assert out.count(":\n") == 1 + 10
     assert err.count("more than 10 directories wait to be entered") == 1
+    # A link that `**` does not follow waits for nothing.
+    server.link("/top/link", "d0")
+    told: list[OSError] = []
+
+    async def matched() -> list[str]:
+        return [path async for path in mounted().glob("/top/**", onerror=told.append)]
+
+    assert {path.removeprefix("/top/") for path in run(matched())} > {"d0", "d59", "link"}
+    assert {error.errno for error in told} == {errno.ENOBUFS}
+    assert "/top/d59" in {error.filename for error in told}
+    assert "/top/link" not in {error.filename for error in told}
     # Removing takes as many rounds as it needs.
     report = remove(mounted, "/top")
     report.check()

@@ -158,7 +158,7 @@ async def glob_tree(
                     inner.places -= kept  # `**` follows no links
                 else:
                     continue
-                if len(pending) == NFS_TREE_PENDING_MAX:
+                if inner.places and len(pending) == NFS_TREE_PENDING_MAX:
                     tell(too_many_pending((node, entry.name)))
                 elif inner.places:
                     pending.append(inner)
