@@ -182,6 +182,24 @@ def test_an_upload_leaves_a_partial_file_that_it_may_not_write(server: Any, moun
     assert bytes(server.at(f"/{partial}").data) == b"theirs"
 
 
+def test_where_no_partial_file_can_be_used_none_is_left(
+    server: Any, mounted: Any, source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on file systems that give all files one owner or mode."""
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    download(mounted, tmp_path)
+    assert names_in(tmp_path) == ["file"]
+    apply = server.apply
+
+    def apply_but_for_the_mode(thing: Any, new: Any) -> None:
+        apply(thing, new)
+        thing.mode = 0o777
+
+    server.apply = apply_but_for_the_mode
+    run(once(mounted(**OPTIONS), "upload", tmp_path / "file", "/copy", resume=True))
+    assert sorted(server.root.children) == ["copy", "file"]
+
+
 def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tmp_path: Path) -> None:
     local = tmp_path / "file"
     local.write_bytes(CONTENT)

@@ -274,7 +274,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
     made = Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
-    if partial is not None:
+    if partial is not None and _is_ours(made.descriptor):  # where no file is, a new partial file would stay
         # In a shared directory, another user may have put anything under a name that can be foreseen.
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)

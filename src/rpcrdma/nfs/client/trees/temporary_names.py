@@ -64,6 +64,8 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     if usable and found is not None:
         usable = (await volume.procedures.access(found, _WRITING))[0] == _WRITING
     if not usable:
+        if found is None:
+            await _remove(volume, directory, name)  # made above, with a mode of the server's choice
         async with temporary_file(volume, directory) as other:
             yield other
         return
