@@ -178,6 +178,8 @@ def test_what_is_no_directory_is_refused(tree: Any, mounted: Any, tmp_path: Path
     for copy, kind in (
         (lambda fs: fs.download_tree("/file", tmp_path / "x"), NotADirectoryError),
         (lambda fs: fs.upload_tree(tmp_path / "file", "/x"), NotADirectoryError),
+        (lambda fs: fs.upload_tree(tmp_path / "none", "/x"), FileNotFoundError),
+        (lambda fs: fs.upload_tree(tmp_path, "/file"), FileExistsError),
         (lambda fs: fs.download_tree("/none", tmp_path / "x"), FileNotFoundError),
         (lambda fs: fs.rmtree("/link"), NotADirectoryError),
         (lambda fs: fs.rmtree("/"), FileExistsError),
@@ -186,6 +188,8 @@ def test_what_is_no_directory_is_refused(tree: Any, mounted: Any, tmp_path: Path
         with pytest.raises(kind):
             run(closing(fs, copy(fs)))
     assert "d0" in tree.at("/t").children
+    assert set(tree.root.children) == {"t", "file", "link"}
+    assert names_in(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("direction", ["download", "upload"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -19,7 +20,7 @@ from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_glob import glob_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
-from rpcrdma.nfs.errors import NfsError, NfsExists
+from rpcrdma.nfs.errors import NfsError
 from rpcrdma.wire.buffers import Memory, as_view
 
 __all__ = ["LocalPath", "NfsFilesystem"]
@@ -459,21 +460,13 @@ class NfsFilesystem(ObjectCalls):
             exclude: see `NfsFilesystem`.
 
         Raises:
-            OSError: `local` cannot be opened, and `path` has been made all the same; or the server refuses the
-                directory `path`, as FileExistsError for a file there.
+            OSError: `local` cannot be opened, or the server refuses `path`, as FileExistsError if a file is there.
             RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
         """
-        made = True
-        try:
-            await self.mkdir(path)
-        except NfsExists:
-            made = False
-            if not await self.is_dir(path):
-                raise
-        node = await self._resolver.find(path)
+        place = functools.partial(self._find_or_make, path)
         transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
         return await upload_tree(
-            self._volume, os.fspath(local), node, transfer, made=made, exact_modes=exact_modes, exclude=exclude
+            self._volume, os.fspath(local), place, transfer, exact_modes=exact_modes, exclude=exclude
         )
 
     async def _read_direct(

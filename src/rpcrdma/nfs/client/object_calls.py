@@ -11,6 +11,7 @@ from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.aio.urls import Url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, rights_of, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, components, join, text_of, told_target
 from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
@@ -303,6 +304,17 @@ class ObjectCalls:
         except NfsExists:
             if not exist_ok or not await self.is_dir(path):
                 raise
+
+    async def _find_or_make(self, path: Path) -> tuple[Node, bool]:
+        """Returns (the directory at `path`, whether this call has made it); raises the errors of `mkdir`."""
+        made = True
+        try:
+            await self.mkdir(path)
+        except NfsExists:
+            made = False
+            if not await self.is_dir(path):
+                raise
+        return await self._resolver.find(path), made
 
     async def rmdir(self, path: Path) -> None:
         """Removes an empty directory; raises `NfsError` if the server refuses, and the errors of `Caller.call`."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from rpcrdma.nfs.client.attributes import set_attributes
@@ -71,26 +71,27 @@ async def download_tree(
 async def upload_tree(
     volume: Volume,
     local: str,
-    node: Node,
+    place: Callable[[], Awaitable[tuple[Node, bool]]],
     transfer: FileTransfer,
     *,
-    made: bool,
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """Copies the contents of the local directory `local` into the directory `node`, its files by `transfer`.
+    """Copies the contents of the local directory `local` into the directory of `place`, its files by `transfer`.
 
-    `made`: whether `node` was made for this copy, and so gets mode and times of the original. The other arguments and
-    the result are those of `NfsFilesystem.upload_tree`.
+    `place`, which is called when `local` is open, returns (the directory at the server, whether it was made for this
+    copy, and so gets mode and times of the original). The other arguments and the result are those of
+    `NfsFilesystem.upload_tree`.
 
     Raises:
-        OSError: the local directory cannot be opened; and the errors of `TreeWork.run`.
+        OSError: the local directory cannot be opened; the errors of `place`; and the errors of `TreeWork.run`.
     """
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
     )
     try:
+        node, made = await place()
         lost = await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
     except BaseException:
         os.close(descriptor)
