@@ -129,6 +129,36 @@ def test_an_exclusive_create_is_repeatable_on_a_file_system_without_nameless_fil
     assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER[::-1]).status == v3.nfsstat3.NFS3ERR_EXIST
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+@each_case(
+    ("mode", "fails"),
+    [
+        (v3.createmode3.GUARDED, "ftruncate"),
+        (v3.createmode3.UNCHECKED, "ftruncate"),
+        (v3.createmode3.EXCLUSIVE, "fsync"),
+    ],
+)
+def test_a_create_that_fails_removes_its_file_and_no_other(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, fails: str, *, replaced: bool
+) -> None:
+    name = f"new-{mode.name}"
+
+    def fail(*_: object) -> None:
+        if replaced:
+            (tree / "other").write_bytes(b"other")
+            (tree / "other").rename(tree / name)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    how = VERIFIER if mode is v3.createmode3.EXCLUSIVE else server.sattr(size=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, fails, fail)
+        assert create(server, root, name, mode, how).status == v3.nfsstat3.NFS3ERR_DQUOT
+    if replaced:
+        assert (tree / name).read_bytes() == b"other"
+    else:
+        assert create(server, root, name, mode, how).status == v3.nfsstat3.NFS3_OK
+
+
 def test_a_file_may_be_created_without_the_right_to_open_it(server: Any, root: bytes, tree: Path) -> None:
     file = server.create(root, "readonly", mode=0o444)
     assert server.write(file, b"data").value.count == 4

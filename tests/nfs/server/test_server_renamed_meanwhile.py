@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export import local_files
 from rpcrdma.nfs.server import Export
 
 VERIFIER = b"\x01\x02\x03\x04\x05\x06\x07\x08"
@@ -162,6 +163,39 @@ def test_an_object_that_nobody_touched_is_told(
         assert reply.value.obj.value.data == server.lookup(server.mount(), "new")
         path = tree / "new"
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@pytest.mark.parametrize(("procedure", "function", "args", "make"), MAKERS, ids=[maker[0] for maker in MAKERS])
+@pytest.mark.parametrize("lacks", ["a right", "a descriptor", "a descriptor and its name"])
+def test_an_object_that_does_not_get_its_attributes_is_removed_and_no_other(
+    server: Any, tree: Path, inject: Any, procedure: str, function: str, args: Any, make: Any, lacks: str
+) -> None:
+    root, real = server.mount(), os.open
+    make(tree / "decoy")
+    os.utime(tree / "decoy", (7, 7), follow_symlinks=False)
+    other = (tree / "decoy").lstat().st_ino
+
+    def dress(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def opened(path: Any, *others: Any, **options: Any) -> int:
+        if path == b"new":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *others, **options)
+
+    if lacks == "a descriptor and its name":
+        inject(function, b"new", replaced_by(tree, "new", "decoy"))
+    with pytest.MonkeyPatch.context() as patch:
+        if lacks == "a right":
+            patch.setattr(local_files.Files, "dress", dress)
+        else:
+            patch.setattr(os, "open", opened)
+        status = server.status(procedure, args(server, root))
+    assert status == ("PERM" if lacks == "a right" else "JUKEBOX")
+    if lacks == "a descriptor and its name":
+        assert (tree / "new").lstat().st_ino == other
+    else:
+        assert server.status(procedure, args(server, root)) == "OK"
 
 
 def test_a_birth_counted_in_seconds_is_believed(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import stat
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 from rpcrdma.nfs.export.file_access import OpenFile
@@ -181,11 +182,11 @@ class Files(LocalObject):
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
-        Returns its node with `is_new` True; None in place of the node if the name cannot be opened, or has another
-        object by now: the new one may then lack the mode, owner and times in `wanted`. Syncs this directory, and one
-        that it makes, if the export asks for that. `change` gets the attributes of this directory before and after.
-        Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or
-        an invalid device number; and others.
+        Returns its node with `is_new` True; None in place of the node if the name is gone, or has another object by
+        now: the new one then lacks the mode, owner and times in `wanted`. Syncs this directory, and one that it makes,
+        if the export asks for that. `change` gets the attributes of this directory before and after. Raises Refused or
+        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device
+        number; and others. If attributes of the new object cannot be set, it is removed again.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
@@ -194,9 +195,16 @@ class Files(LocalObject):
             since = file_clock_ns()
             with caller:
                 call(name, self.fd)
-                made = self.tree.just_made(self, name, make.kind, since)
-                if made is not None:
-                    made.dress(wanted, mode, caller)
+                # Without a descriptor of the object, which may be what lacks, it is known by what it must be like.
+                is_made = partial(_may_be, make.kind, since)
+                try:
+                    made = self.tree.just_made(self, name, make.kind, since)
+                    if made is not None:
+                        is_made = partial(os.path.samestat, made.status)
+                        made.dress(wanted, mode, caller)
+                except OSError:
+                    self._take_back(name, is_made)
+                    raise
         self.tree.parts.synchronize(*([self] if made is None else [made, self]))
         return Made(made, is_new=True)
 
@@ -214,7 +222,7 @@ class Files(LocalObject):
         """Creates a file in this directory with the attributes in `create`, keeps it open, and returns its node.
 
         With EXCLUSIVE it gets the verifier alone, and is synced. Returns None if the name is taken; with GUARDED raises
-        FileExistsError then. Other failures raise Refused (EFBIG) or OSError; a file that exists by then stays.
+        FileExistsError then. Other failures raise Refused (EFBIG) or OSError, and the file is removed again.
         """
         tree, wanted = self.tree, create.wanted
         size = None if wanted.size is None else _size(wanted.size)
@@ -232,15 +240,19 @@ class Files(LocalObject):
                     if create.how is CreateHow.GUARDED:
                         raise
                 else:
-                    # From here on the descriptor stands for the file: its name may be another file's already.
-                    node: Self = tree.created(self, name, fd)
-                    if exclusive:
-                        # A retry may reach the next run of the server, which recognises the call by these times.
-                        os.fsync(fd)
-                    else:
-                        if size is not None:
-                            os.ftruncate(fd, size)
-                        node.dress(wanted, mode, caller)
+                    try:
+                        # From here on the descriptor stands for the file: its name may be another file's already.
+                        node: Self = tree.created(self, name, fd)
+                        if exclusive:
+                            # A retry may reach the next run of the server, which recognises the call by these times.
+                            os.fsync(fd)
+                        else:
+                            if size is not None:
+                                os.ftruncate(fd, size)
+                            node.dress(wanted, mode, caller)
+                    except OSError:
+                        self._take_back(name, partial(os.path.samestat, os.fstat(fd)))
+                        raise
             if fd is None:
                 return None
             created, fd = fd, None
@@ -271,13 +283,21 @@ class Files(LocalObject):
         try:
             set_file_times(b"/proc/self/fd/%d" % fd, *times)
         except OSError:
-            # The client's retry would meet a file without its verifier.
-            with suppress(OSError):
-                if os.path.samestat(os.stat(name, dir_fd=self.fd, follow_symlinks=False), os.fstat(fd)):
-                    os.unlink(name, dir_fd=self.fd)
+            self._take_back(name, partial(os.path.samestat, os.fstat(fd)))
             os.close(fd)
             raise
         return fd
+
+    def _take_back(self, name: bytes, is_made: Callable[[os.stat_result], bool]) -> None:
+        """Removes the new object `name` of this directory, as the call fails: the client's retry must not meet it.
+
+        `is_made` tells the object by its status from another one, to which a local process may have given the name; the
+        other one stays. The thread acts as the caller. Raises nothing if the object cannot be removed.
+        """
+        with suppress(OSError):
+            found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            if is_made(found):
+                (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(name, dir_fd=self.fd)
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
         """Returns the existing file `name` of this directory, unchanged.
@@ -367,6 +387,14 @@ def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
         raise Refused(errno.EINVAL)
     device = os.makedev(major, minor)
     return lambda name, directory: os.mknod(name, kind | mode & 0o777, device, dir_fd=directory), mode
+
+
+def _may_be(kind: FileKind, since: int, found: os.stat_result) -> bool:
+    """Returns whether an object with the status `found` may be one of `kind` that the thread's user has made just now.
+
+    `since` is the time before it was made, in nanoseconds. False where a file system counts whole seconds.
+    """
+    return stat.S_IFMT(found.st_mode) == kind and found.st_mtime_ns >= since and found.st_uid == os.geteuid()
 
 
 def _mode(wanted: Wanted, default: int) -> int:

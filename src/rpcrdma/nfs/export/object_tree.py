@@ -195,13 +195,15 @@ class ObjectTree(Generic[N]):
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
         """Returns the node of the object that was just made with this name and `kind` (its bits of `st_mode`).
 
-        None if the name cannot be opened, for any reason, or leads to an object of another kind or made before `since`
-        (nanoseconds, see `file_clock_ns`), mostly since a local process has renamed the object. May raise OSError.
+        None if the name is gone, or leads to an object of another kind or made before `since` (nanoseconds, see
+        `file_clock_ns`), mostly since a local process has renamed the object. Raises OSError: EMFILE, EIO and others.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
         try:
             status = os.fstat(fd)
             # Where birth times are not kept, a new object was last modified when it was made.
