@@ -217,14 +217,18 @@ def test_a_birth_counted_in_seconds_is_believed(server: Any, tree: Path, monkeyp
     assert told == [True, False]
 
 
-def test_rmdir_of_what_took_the_name_leaves_the_other_alive(server: Any, tree: Path) -> None:
+@pytest.mark.parametrize("outside", [False, True])
+def test_rmdir_of_what_took_the_name_leaves_the_other_alive(
+    server: Any, tree: Path, tmp_path: Path, *, outside: bool
+) -> None:
     root = server.mount()
+    kept = (tmp_path if outside else tree / "a") / "kept"
     directory = server.lookup(root, "a", "b")
     (tree / "empty").mkdir()
     real = os.rmdir
 
     def rmdir(name: bytes, *, dir_fd: int) -> None:
-        (tree / "a" / "b").rename(tree / "a" / "kept")
+        (tree / "a" / "b").rename(kept)
         (tree / "empty").rename(tree / "a" / "b")
         real(name, dir_fd=dir_fd)
 
@@ -232,6 +236,9 @@ def test_rmdir_of_what_took_the_name_leaves_the_other_alive(server: Any, tree: P
         patch.setattr(os, "rmdir", rmdir)
         assert server.status("rmdir", v3.RMDIR3args(server.dirop(server.lookup(root, "a"), "b"))) == "OK"
     server.services.nfs.exports.nodes.drop_all()
+    if outside:
+        assert server.getattr_status(directory) == "STALE"
+        kept.rename(tree / "a" / "kept")
     assert server.getattr_status(directory) == "OK"
     assert server.lookup(directory, "deep.txt")
 

@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
-from rpcrdma.nfs.export.held_node import HeldNode
+from rpcrdma.nfs.export.held_node import DELETED_SUFFIX, HeldNode, is_really_called
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
     lives_in_memory,
@@ -54,7 +54,6 @@ _NAMES_ONE_BY_ONE = 16
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
 _PLACES_TRIED_MAX = 16
 """Names with one inode number that are tried after a search; a file may have tens of thousands."""
-_DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
 N = TypeVar("N", bound=HeldNode)
@@ -144,13 +143,13 @@ class ObjectTree(Generic[N]):
             seen, below = node.seen
             if path == seen and root is below:
                 return True
-            if (at_once and path.endswith(_DELETED)) or self._below_root(path, node.proc_path) is None:
+            if (at_once and path.endswith(DELETED_SUFFIX)) or self._below_root(path, node.proc_path) is None:
                 return False
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             return self._is_inside_far_down(node, at_once=at_once)
-        if not path.endswith(_DELETED):
+        if not path.endswith(DELETED_SUFFIX):
             node.seen = path, root
         return True
 
@@ -299,11 +298,11 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops the cached node of an object that has lost a name, and the place recorded for it; may raise OSError.
 
-        Returns whether the object has no name left (a directory: none in the export), by its own status: a local
-        process may have renamed it before, and given its former name to another object, which was removed instead.
+        Returns whether the object has no name left, by its own status: a local process may have renamed it before, even
+        out of the export, and given its former name to another object, which was removed instead.
         """
         self._cache.drop(node.handle)
-        deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
+        deleted = node.is_deleted()
         self._places.forget(node.handle, deleted=deleted)
         return deleted
 
@@ -365,7 +364,7 @@ class ObjectTree(Generic[N]):
             root = self._root_path = _with_slash(os.readlink(self.root.proc_path))
             if not (path + b"/").startswith(root):
                 return None
-        if link is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
+        if link is not None and path.endswith(DELETED_SUFFIX) and not is_really_called(path, link):
             return None
         return path[len(root) :]
 
@@ -492,11 +491,3 @@ def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
 
 def _with_slash(path: bytes) -> bytes:
     return path if path == b"/" else path + b"/"
-
-
-def _is_really_called(path: bytes, link: bytes) -> bool:
-    """Returns whether the object of `link`, a link in /proc, is at `path`, so that " (deleted)" is part of its name."""
-    try:
-        return os.path.samestat(os.lstat(path), os.stat(link))
-    except OSError:
-        return False
