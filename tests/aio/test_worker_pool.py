@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import queue
 import select
 import threading
@@ -286,6 +288,30 @@ def test_brief_calls_run_one_after_the_other_in_one_thread_and_wake_the_loop_onc
         # Once more, though nothing has rung: the event loop must not wait.
         rig.loop.reader()
         assert len(rig.threads["a1"]) == 1
+
+
+def test_calls_for_which_no_thread_can_start_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks_thread(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def lacks_descriptor(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with pool_of(2) as rig:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", lacks_thread)
+            with pytest.raises(RuntimeError, match="new thread"):
+                rig.call("a", "a")
+        rig.loop.time_passes()
+        assert rig.next() == ["a"]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "eventfd", lacks_descriptor)
+            with pytest.raises(OSError, match="too many"):
+                rig.call("b", "b")
+        rig.end("a")
+        assert rig.next() == ["b"]
+        rig.call("c", "c")
+        assert rig.next() == ["c"]
 
 
 def test_calls_behind_a_brief_one_that_waits_get_threads_of_their_own() -> None:

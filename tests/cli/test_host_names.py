@@ -88,6 +88,21 @@ def test_threads_are_bounded(resolver: Resolver) -> None:
     assert sorted(resolver.asked) == sorted(many)
 
 
+def test_a_lack_of_threads_passes(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts_not(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = HostNames()
+    resolver.addresses = {"one": ["192.0.2.1"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", starts_not)
+        with pytest.raises(RuntimeError, match="new thread"):
+            names.look_up(["one"])
+    monkeypatch.setattr(host_names, "HOST_NAME_ANSWERS_S", 60)
+    names.look_up(["one"])
+    assert shown(names, "one") == (["192.0.2.1/32"], [])
+
+
 def test_old_addresses_are_looked_up_again_and_kept_without_an_answer(
     resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,9 +80,9 @@ class HostNames:
                 self._asked[name] = None
                 self._queue.append(name)
             while self._queue and self._threads < min(HOST_NAMES_AT_ONCE, len(self._asked)):
-                self._threads += 1
                 # One that hangs must not keep the interpreter from its end.
                 threading.Thread(target=self._work, name="rpcrdma names", daemon=True).start()
+                self._threads += 1
             while not wanted.isdisjoint(self._asked) and (left_s := ends_s - time.monotonic()) > 0:
                 self._changed.wait(left_s)
 

@@ -217,12 +217,29 @@ def test_an_error_ahead_is_left_to_the_reader_who_comes_there(error: BaseExcepti
 
 
 def test_a_process_without_a_thread_left_reads_on() -> None:
+    results: list[bytes] = []
+
     def no_thread(run: Callable[[], None]) -> None:
+        if not readers:
+            # Another reader comes to the blocks after the claim, and waits for them.
+            (fetch, *_), waits = cache._on_the_way.values(), threading.Event()
+            wait = fetch.done.wait
+
+            def waited(timeout: float | None = None) -> bool:
+                waits.set()
+                return wait(timeout)
+
+            fetch.done.wait = waited  # type: ignore[method-assign]
+            readers.append(threading.Thread(target=lambda: results.append(read(cache, file, fetch.start, MIB))))
+            readers[0].start()
+            assert waits.wait(60)
         raise RuntimeError("can't start new thread")
 
-    cache, file = BlockCache(start=no_thread), Remote()
+    cache, file, readers = BlockCache(start=no_thread), Remote(), list[threading.Thread]()
     for offset in range(0, 6 * MIB, MIB):
         assert read(cache, file, offset, MIB) == CONTENT[offset : offset + MIB]
+    readers[0].join(60)
+    assert results == [CONTENT[2 * MIB : 3 * MIB]]
     assert cache._ahead == 0
 
 

@@ -36,6 +36,8 @@ _KEPT_FOR_CONNECTIONS_FROM = 5
 """With fewer threads than this number, one thread is kept free, not two: most are there to be used."""
 _BRIEF_S = 0.002
 """The time after which a brief call counts as waiting: ten times that of writing 1 MiB to the page cache."""
+_LACK_S = 1
+"""The time after which a pool that could start no thread tries again."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -95,7 +97,8 @@ class _Bell:
         os.eventfd_read(self.fd)
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        _close(self.fd)
+        if hasattr(self, "fd"):  # else the process had no descriptor left
+            _close(self.fd)
 
 
 class Worker:
@@ -356,7 +359,8 @@ class WorkerPool(Generic[T, R]):
         """Wakes sleeping threads, or starts new ones, for the calls to which threads have been assigned.
 
         Each call in `_long` gets a thread; those in `_brief` get one together, unless a thread runs brief calls now. If
-        a brief call has to wait for another one, has `_watch` called after 2 ms.
+        a brief call has to wait for another one, has `_watch` called after 2 ms. Raises OSError or RuntimeError, for
+        the event loop to log, if no further thread can be started; without any thread, is called again after 1 s.
         """
         self._wakes_soon = False
         if self._bell is None:
@@ -372,9 +376,15 @@ class WorkerPool(Generic[T, R]):
                 self._asleep.pop().bell.ring()
             elif len(self._threads) < self._workers:
                 name = f"rpcrdma-worker-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, args=(self._bell,), name=name, daemon=True)
+                try:
+                    thread = threading.Thread(target=self._work, args=(self._bell, Worker()), name=name, daemon=True)
+                    thread.start()
+                except (OSError, RuntimeError):
+                    # The process has no descriptor or no thread left. The pool's other threads come to the call later.
+                    if not self._threads:
+                        self._loop.call_later(_LACK_S, self._wake)
+                    raise
                 self._threads.append(thread)
-                thread.start()
 
     def _watch(self, brief_done: int) -> None:
         """Gives the waiting brief calls threads of their own if the number of ended brief calls is still `brief_done`.
@@ -419,9 +429,8 @@ class WorkerPool(Generic[T, R]):
             self._start()
             self._deliver(turn.call, result)
 
-    def _work(self, bell: _Bell) -> None:
+    def _work(self, bell: _Bell, worker: Worker) -> None:
         """Executes calls as a thread of the pool, and sleeps between them, until `shutdown`; `bell` wakes the loop."""
-        worker = Worker()
         while True:
             while self._long and self._take(self._long, worker):
                 self._ring(bell)

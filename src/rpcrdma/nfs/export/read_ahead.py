@@ -51,7 +51,10 @@ class RemoteFile(Protocol):
 
 
 class _Fetch:
-    """A request for `count` blocks from block `first` on; `data` or `error` is set before the event `done`."""
+    """A request for `count` blocks from block `first` on; `data` or `error` is set before the event `done`.
+
+    Neither is set if the request has not begun.
+    """
 
     __slots__ = ("count", "data", "done", "error", "first")
 
@@ -166,10 +169,11 @@ class BlockCache:
         return block
 
     def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Returns a finished `_Fetch` whose `data` contains block `first`, and maybe others; may block.
+        """Returns a finished `_Fetch` whose `data` contains block `first`, and maybe others, or is empty; may block.
 
-        Blocks are numbered from 0 in the file. Takes the block from the cache, waits for the fetch of another thread,
-        or fetches it, with the blocks up to `last` at most. Raises the error of that fetch.
+        It is empty if the fetch of another thread could not begin. Blocks are numbered from 0 in the file. Takes the
+        block from the cache, waits for another thread's fetch, or fetches it, with the blocks up to `last` at most.
+        Raises the error of that fetch.
         """
         with self._lock:
             if (block := self._block(file, first)) is not None:
@@ -214,16 +218,17 @@ class BlockCache:
         self._settle(file, fetch)
 
     def _settle(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Puts the blocks of a fetch that has ended into the cache, none if it failed, and wakes waiting readers.
+        """Puts the blocks of a fetch that has ended into the cache, none if it failed or has not begun; wakes readers.
 
-        Evicts the blocks that were read least recently beyond the limit.
+        Readers that waited for a fetch without data or error fetch its blocks for themselves. Evicts the blocks that
+        were read least recently beyond the limit.
         """
         handle, change = file.handle, file.change
         with self._lock:
             for place in range(fetch.count):
                 key = (handle, change, fetch.first + place)
                 del self._on_the_way[key]
-                if fetch.error is None:
+                if fetch.data:
                     # Memory of its own, which is free when the block is dropped.
                     block = self._blocks[key] = fetch.data[place * BLOCK_OCTETS : (place + 1) * BLOCK_OCTETS]
                     self._held += len(block)
@@ -234,8 +239,8 @@ class BlockCache:
     def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
         """Records a read of `octets` octets at `offset`; if reads are in sequence, may start a fetch of those after it.
 
-        The fetch runs in another thread, and is not waited for. Raises nothing if no thread can be started: the error
-        is then raised by readers that wait for these blocks already.
+        The fetch runs in another thread, and is not waited for. If no thread can be started, readers fetch for
+        themselves.
         """
         with self._lock:
             fetch = self._ahead_of(file, offset, octets)
@@ -252,9 +257,8 @@ class BlockCache:
 
         try:
             self._start(run)
-        except RuntimeError as error:
-            # The process has no thread left. Readers who wait for these blocks have come after the claim, at worst one.
-            fetch.error = error
+        except RuntimeError:
+            # The process has no thread left. Readers may wait for these blocks since the claim.
             self._settle(file, fetch)
             with self._lock:
                 self._ahead -= 1
