@@ -95,7 +95,9 @@ def test_the_list_of_mounts_is_bounded(server: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rpcrdma.nfs.v3.server.mount_service.NFS_MOUNTS_MAX", 10)
     for number in range(30):
         server.mount("/", peer=f"192.0.2.{number}")
-    assert len(server.call("dump")) == 10
+        server.mount("/", peer="192.0.2.99")
+    hosts = [one.ml_hostname for one in server.call("dump")]
+    assert hosts == [*(f"192.0.2.{number}" for number in range(21, 30)), "192.0.2.99"], "the latest to be mounted"
 
 
 def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:

@@ -80,7 +80,9 @@ class MountService(MOUNT_V3_Service):
         if node.kind != FileKind.DIRECTORY:
             return mountres3(_S.MNT3ERR_NOTDIR, None)
         with self._lock:
-            self._mounts[context.peer[:MNTNAMLEN], args] = None
+            mount = context.peer[:MNTNAMLEN], args
+            self._mounts[mount] = None
+            self._mounts.move_to_end(mount)
             while len(self._mounts) > NFS_MOUNTS_MAX:
                 self._mounts.popitem(last=False)
         return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, flavors))
@@ -98,7 +100,7 @@ class MountService(MOUNT_V3_Service):
     def mounts(self) -> list[tuple[str, str]]:
         """Returns a copy of the list of mounts: (network address of a client, path as in its MNT), the oldest first.
 
-        The age is that of the first MNT; a repeated one has no effect.
+        The age is that of the last MNT: a repeated one makes the mount the newest.
         """
         with self._lock:
             return list(self._mounts)
