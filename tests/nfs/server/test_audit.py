@@ -19,6 +19,7 @@ from rpcrdma.cli.settings import table
 from rpcrdma.cli.settings.check import find_mistakes
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export.access_terms import AccessTerms
 from rpcrdma.nfs.mount import MNTPATHLEN
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.audit import AUDIT_KINDS, Audit
@@ -224,6 +225,21 @@ def test_a_call_with_another_flavor_is_recorded_with_its_refusal(made: Callable[
     assert server.status("remove", v3.REMOVE3args(dirop), as_=proved) == "OK"
     (record,) = it.taken()
     assert (record["principal"], record["uid"], record["acting_uid"]) == ("alice@EXAMPLE", None, 1000)
+
+
+@each_case("terms", [{"hosts": ()}, {"security": (SecurityFlavor.KRB5,), "anonymous_uid": 2222}])
+def test_a_mount_that_no_rule_admits_acts_as_the_first_rule_for_the_host_has_it(
+    made: Callable[..., Audited], terms: dict[str, Any]
+) -> None:
+    krb5 = AccessTerms(principals=("bob@EXAMPLE",), security=(SecurityFlavor.KRB5,), anonymous_uid=1111)
+    it = made("mount", "remove", rules=(AccessTerms(hosts=(), anonymous_uid=3333), krb5), **terms)
+    dirop = it.server.dirop(it.server.mount("/data", as_=ALICE), "hello.txt")
+    exports = it.server.services.nfs.exports
+    grant = exports.admit_mount(exports.trees[0], it.server.contexts[-1])
+    assert [grant.identity.uid, *(record["acting_uid"] for record in it.taken())] == [1111, 1111]
+    with pytest.raises(CredentialTooWeak):
+        it.server.call("remove", v3.REMOVE3args(dirop), as_=ALICE)
+    assert [record["acting_uid"] for record in it.taken()] == [None]
 
 
 def test_a_call_at_which_the_server_fails_is_recorded(

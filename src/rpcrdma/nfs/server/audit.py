@@ -173,7 +173,7 @@ class Audit:
         _put_text(found, "principal", credential.principal)
         found["uid"] = credential.uid if isinstance(credential, AuthSys) else None
         tree = self._tree_of(places[0].handle) if places else None
-        found["acting_uid"] = self._acting_uid(tree, context)
+        found["acting_uid"] = self._acting_uid(tree, context, mounts=kind == "mount")
         _put_text(found, "export", tree.export.name if tree is not None else export)
         _put_text(found, "asked", asked)
         for prefix, place in zip(("", "to_"), places, strict=False):
@@ -188,20 +188,22 @@ class Audit:
         number = int.from_bytes(HandleSeal.export_in(handle), "big")
         return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
 
-    def _acting_uid(self, tree: Tree | None, context: CallContext) -> int | None:
+    def _acting_uid(self, tree: Tree | None, context: CallContext, *, mounts: bool) -> int | None:
         """Returns the UID as which the server acts for the call of `context` in the exported tree `tree`.
 
         Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call.
+        `mounts`: the call mounts the tree, which is admitted by `HostAdmission.check_mount` with any flavor.
         """
         if not isinstance(tree, LocalTree):
             return None
         if not tree.parts.callers.switches:
             return os.geteuid()
-        credential = context.credential
-        rule = tree.export.matching(context.client.origin, credential.principal)
-        if rule is None or rule.denied:
-            return None
-        return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
+        origin, credential = context.client.origin, context.credential
+        rule = tree.export.matching(origin, credential.principal)
+        if rule is not None and not rule.denied and credential.flavor in rule.security:
+            return rule.acting_as(credential)[0]
+        rules = tree.export.admitting(origin) if mounts else []
+        return rules[0].acting_as(AuthNone())[0] if rules else None
 
     def _path_of(self, handle: bytes | None) -> str | None:
         """Returns the local path of the object of `handle`.
