@@ -5,7 +5,7 @@ Where a call did not wait, its whole time is counted once: it stands for the rou
 the execution alike. Only calls that waited have their parts counted apart.
 
 Procedures are those of the programs that this side serves or calls, and statuses those of their definitions. How many
-of them are counted apart is bounded all the same, so that no peer chooses how much is held and told.
+of them are counted apart is bounded all the same, so that no peer chooses how much is held and reported.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class OperationStatistics:
     """Octets of RPC messages that this side received, chunks included, without transport headers."""
     queue: Histogram
     """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
-    connection, and earlier tries. Server: waiting for a thread or memory, or for RPCSEC_GSS to open the
+    connection, and earlier tries. Server: waiting for a thread, a task or memory, or for RPCSEC_GSS to open the
     call."""
     rtt: Histogram
     """Client: time from the last Send of the call to its RPC reply; calls without a reply are left out."""
@@ -238,8 +238,7 @@ class CallCounts(Durations):
         """Returns a copy in which the calls that `note` has only recorded so far are counted as well.
 
         The copy lacks `sent_again` and the times of calls that waited before they were sent or, at a server, handled,
-        or ended without a reply.
-        This object does not change, since another thread may count in it.
+        or ended without a reply. This object does not change, since another thread may count in it.
         """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
@@ -254,7 +253,7 @@ class CallCounts(Durations):
         Args:
             where: program number, program version and procedure name that the copy gets.
             status: the name of the status that the copy gets, such as "SUCCESS".
-            served: True for the calls that a server answered: the time of a call without its wait becomes `handler`
+            served: True for the calls that a server received: the time of a call without its wait becomes `handler`
                 instead of `rtt`.
         """
         settled = self._settled()

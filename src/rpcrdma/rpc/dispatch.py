@@ -222,10 +222,10 @@ class Dispatcher:
         Raises:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
-            DecodeError: the message cannot be answered: it is no call, or its header is cut short.
+            DecodeError: no RPC reply is possible: the message is no call, or its header is cut short.
             CallDropped: the call must not be answered: RPCSEC_GSS found a replay, or a number below the window.
             CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; pass the exception's
-                `work` to its `turns.use`, and call this again when that is done.
+                `work` to its `turns.use`; when that is done, set `decoder.pos` back and call this again.
         """
         decoder = call.decoder
         start = decoder.pos

@@ -65,10 +65,11 @@ class HostShares:
         return self._held.get(name, 0)
 
     def left(self, names: tuple[str, ...]) -> int:
-        """Returns the further amount of the resource that a host may hold; 0 or less: none.
+        """Returns the most that a host may add at once to the amount that it holds; 0 or less: nothing.
 
         It is the part of `most` that all hosts together leave, less the amounts that the host's address and, for IPv6,
-        its network hold. `names`: the result of `names_of_host`.
+        its network hold; so an addition lessens it by twice the amount added, with IPv6 thrice. `names`: the result of
+        `names_of_host`.
         """
         left = self.most - self.used
         for name in names:

@@ -175,7 +175,7 @@ def decode_call(dec: Decoder) -> CallHeader:
 
     Raises:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
-        DecodeError: the header is cut short or is not that of a call: no reply is possible.
+        DecodeError: the header is cut short or is not that of a call: no RPC reply is possible.
     """
     xid, message_type, rpc_version = dec.take(_THREE, "xid, msg_type, rpcvers")
     if message_type != MessageType.CALL:

@@ -25,7 +25,9 @@ class OctetsMax(NamedTuple):
     arguments: int | None
     """Octets of the encoded arguments, DDP-eligible items included, RPC header excluded."""
     bulk_arguments: int
-    """The part of `arguments` in DDP-eligible items, padding included; says nothing if `arguments` is None."""
+    """The part of `arguments` in DDP-eligible items, the first WRITE_CHUNKS_MAX of them, padding included.
+
+    It says nothing if `arguments` is None."""
     results: int | None
     """Octets of the encoded result, DDP-eligible items included, RPC header excluded."""
 

@@ -43,7 +43,7 @@ _tuple = tuple.__new__
 class CallKey(NamedTuple):
     """The properties by which a server recognizes a repeat of a call: two calls with equal keys are the same call.
 
-    `length` and `checksum` (CRC-32C) are those of the unreduced message.
+    `length` and `checksum` (CRC-32C) are those of the unreduced message or, under RPCSEC_GSS, of its plain arguments.
     """
 
     client: str

@@ -43,10 +43,10 @@ MAY_BLOCK: Final = None
 class ActAs:
     """A value that a handler yields (see `inline_or_worker`) to run in a worker thread within a context manager.
 
-    The context manager is entered for the code up to the next `yield`. An `OSError` of entering it is raised by this
+    The context manager is entered for the code up to the next `yield`, and left only when the thread has other code to
+    run than for this `identity`, perhaps long after the handler's end. An `OSError` of entering it is raised by this
     `yield`. If this is the handler's first `yield`, the server takes the call to be brief: the handler's rest should
-    take less than 2 ms, and block seldom. One thread runs the brief calls, one after another until one takes longer,
-    and keeps `identity` entered for the next call with the same `identity`.
+    take less than 2 ms, and block seldom. One thread runs the brief calls, one after another until one takes longer.
 
     Args:
         identity: a reusable context manager, such as a user as whom the thread acts.
@@ -82,7 +82,7 @@ class Execution(enum.Enum):
     """Where a server runs a handler: in the event loop or in a worker thread, or as a task of the loop."""
 
     INLINE = "inline"
-    """In the event loop: it must not block."""
+    """In the event loop: it must not block. An awaitable that it returns is awaited in a task of the loop."""
     WORKER = "worker"
     """In a worker thread: it may block."""
     INLINE_OR_WORKER = "inline-or-worker"
@@ -248,7 +248,7 @@ class CallContext(Protocol):
         Raises:
             RpcRdmaError: there is no memory now, or the connection of a call that may run twice has ended. Handlers let
                 this pass: the call is run again once there is memory, or is answered with SYSTEM_ERR if it must not run
-                twice.
+                twice, or can never have as much.
         """
 
 
@@ -265,8 +265,8 @@ class Service:
     """Whether the program is offered on RDMA listeners."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset()
     """Numbers of procedures that may safely run again after the loss of a reply: the server remembers none of their
-    replies. Other procedures run at most once for each call while the server lives. Procedure 0 always counts as
-    idempotent."""
+    replies. A repeated call of another procedure does not run again while the server remembers the first one: up to
+    `limits.REPLY_CACHE_AGE_S` (120 s) after its answer. Procedure 0 always counts as idempotent."""
     RESERVES: ClassVar[frozenset[int]] = frozenset()
     """Numbers of procedures in `IDEMPOTENT` whose handlers must not begin twice for one call, such as COMPOUND of NFS
     version 4.1, whose sessions keep replies themselves. Memory for the bulk results that `Procedure.bound` states is

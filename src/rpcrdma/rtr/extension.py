@@ -106,7 +106,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Returns receive buffers for one connection, of at least `octets` each; equal sizes share memory."""
+        """Returns receive buffers of a connection, of at least `octets` each; others of that size may share memory."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align

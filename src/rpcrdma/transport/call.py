@@ -178,7 +178,7 @@ class IncomingCall(Outgoing):
     held_octets: int = 0
     message_octets: int = 0
     refusal: str = ""
-    """The reason for which the reply could not travel, so that an error was sent instead; empty if none was."""
+    """The reason for which the reply could not travel, so that an error was sent in its place; "" otherwise."""
     sink: memoryview | None = None
     sink_region: MemoryRegion | None = None
 

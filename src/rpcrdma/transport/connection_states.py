@@ -29,7 +29,7 @@ class State(enum.IntEnum):
     OPEN = 5
     """The agreement is complete: every kind of message may leave."""
     BROKEN = 6
-    """One side violated the protocol, or host authentication failed: further messages are ignored."""
+    """After `Input.BREAK`, such as a violation of the protocol: the connection ends, further messages are ignored."""
     CLOSED = 7
     """The provider's connection has ended."""
 

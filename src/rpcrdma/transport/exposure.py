@@ -148,6 +148,8 @@ class Exposure:
     def end(self) -> None:
         """Invalidates the registrations of the memory: when this returns, no peer can touch the memory.
 
+        An RDMA Read of the memory that is not answered yet ends the connection.
+
         Raises:
             RpcRdmaError: the provider cannot invalidate a region; those after it stay registered.
         """
@@ -183,9 +185,9 @@ class Exposure:
     def abandon(self) -> None:
         """Ends the exposure for a call that was given up: further RDMA Writes of the responder do not reach the memory.
 
-        The handles stay valid for such Writes, which are discarded, and for an invalidation by the late reply. A
-        provider that cannot keep them ends them at once (`ProtectionDomain.abandon`): their use then ends the
-        connection.
+        The handles stay valid for such Writes, which are discarded, and for an invalidation by the late reply. RDMA
+        Reads that are late or not answered yet end the connection. A provider that cannot keep the handles ends them at
+        once (`ProtectionDomain.abandon`): any use of them then ends the connection.
 
         Raises:
             LocalProtocolError: the provider cannot end the exposure of a region.

@@ -185,7 +185,7 @@ class ExtensionHost(Protocol):
         """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends the protocol version's error message about the peer's message `xid`; `refusal` is the reason."""
+        """Sends an error with the reason `refusal` about the peer's message `xid`, or ends the connection instead."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -392,7 +392,7 @@ class ExtensionLink:
 
         Args:
             messages: the credits to add. A negative number ends a reservation: granted credits stay, later headers
-                grant fewer. The sum must stay from 0 to `Extension.reserve_max`, which is not checked.
+                grant fewer. The sum must stay from 0 to `Extension.reserve_max` (unchecked). Version 1: no effect.
         """
         self._hub.session.window.reserve(messages)
 

@@ -124,7 +124,7 @@ class Introduction:
         """Begins the introduction after the queue pair has connected.
 
         A client sends its first message, at once or after the `settle_s` seconds of the constructor; a server awaits
-        it. Without a version that has properties, the connection opens.
+        it. Without a version that has properties, the connection opens, or ends if host authentication is required.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:

@@ -43,7 +43,7 @@ class Kind(enum.IntEnum):
     ERROR = 2
     """Refuses a call or an unreadable message."""
     UNREADABLE = 3
-    """Only received: the header is invalid, or lacks the direction."""
+    """Only received: the header is invalid or of another version, or lacks the direction."""
     PROPERTIES = 4
     """Transport properties of its sender."""
     GRANT = 5
@@ -76,7 +76,8 @@ class Cause(enum.Enum):
     SEGMENTS = "segments"
     """The call has more segments than the responder takes."""
     INELIGIBLE = "ineligible"
-    """A Read chunk has an argument that is not DDP-eligible."""
+    """A Read chunk has an argument that is not DDP-eligible. Responders also refuse for this cause what is no readable
+    RPC call, and a repeated call that has run and whose reply is not kept."""
     TOO_LARGE = "too large"
     """The call's messages or Read chunks exceed a limit or the memory of the responder."""
     WRITE_RESOURCE = "write resource"

@@ -89,7 +89,7 @@ class MessageMemory:
         return True
 
     def release(self, octets: int) -> None:
-        """Stops counting `octets` of an answered call."""
+        """Stops counting `octets` of a call that has ended, or of pieces or a group that is no longer held."""
         self._octets -= octets
         less = self._counted - max(0, self._octets - RPC_UNCOUNTED_CALL_OCTETS)
         if less > 0 and self._room is not None:

@@ -30,7 +30,8 @@ _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
 class ChunkRefused(RpcError):
     """Raised for a call whose chunks the responder could not read, or whose reply does not fit them.
 
-    The call must not be sent again unchanged. `hint`: the remedy, appended to the message. `refusal`: the reason.
+    In version 1 also for a repeated call that has run before, and whose reply the responder keeps no longer. The call
+    must not be sent again unchanged. `hint`: the remedy, appended to the message. `refusal`: the reason.
     """
 
     def __init__(self, hint: str = "", refusal: Refusal = _CHUNKS_REFUSED) -> None:
@@ -41,8 +42,9 @@ class ChunkRefused(RpcError):
 class CallRefused(RpcError):
     """Raised for a call that the responder refused for another reason than its version or its chunks.
 
-    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`).
-    `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
+    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`), and where a
+    repeated call has run before, but its reply is not kept (`Cause.SYSTEM`). `refusal`: the reason. `hint`: words
+    appended to the message, such as a possible cause.
     """
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:

@@ -121,8 +121,8 @@ class Requester:
     def abandon(self, call: Call) -> None:
         """Gives up a call and fences its memory: when this returns, no peer can touch the memory. No event follows.
 
-        No effect after the call has ended. The connection ends if a Send may still read the call's arguments, or the
-        memory cannot be fenced. A call that was sent holds its credit until the reply arrives.
+        No effect after the call has ended. The connection ends if a Send may still read the call's arguments, if the
+        memory cannot be fenced, or once the peer reads it by RDMA. A call that was sent holds its credit until a reply.
         """
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]

@@ -213,8 +213,8 @@ class Responder:
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
         """Counts a completed RDMA Read of a call; after the last one reports the call by `CallArrived`, or refuses it.
 
-        It refuses a call whose Position-Zero Read chunk has no RPC call with its XID. No effect if `status` is not
-        SUCCESS: the connection then ends.
+        It refuses a call whose Position-Zero Read chunk has no RPC call with its XID, and aborts the connection if the
+        registration of its memory cannot be ended. No effect if `status` is not SUCCESS: the connection then ends.
         """
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:

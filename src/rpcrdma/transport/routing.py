@@ -18,7 +18,7 @@ __all__ = ["ROUTES", "Halves", "Handler", "Route", "routes"]
 
 Handler: TypeAlias = Callable[[Inbound, int | None], bool]
 """A function that handles a message: gets the message and the handle that its Send invalidated, or None; returns False
-to discard the message, and to end the connection if there is a handle."""
+if it has not: `_on_unclaimed` of the endpoint then discards most messages, and ends the connection for a handle."""
 
 
 class Halves(NamedTuple):

@@ -158,7 +158,7 @@ class Session:
         self._agree()
 
     def expect_continued_replies(self) -> None:
-        """Grants the server, from now on, credits for all messages of the longest reply; no effect at a server."""
+        """Grants the server credits for all messages of the longest reply; no effect at a server or in version 1."""
         if not self._reserved:
             self._reserved = True
             self.window.reserve(self._reply_messages)

@@ -17,7 +17,7 @@ class TransportStatistics:
     """
 
     calls: int = 0
-    """Calls answered."""
+    """Calls answered or finally refused."""
     calls_short: int = 0
     """Answered calls in messages of the version that, with their replies, have no chunk but an unused Reply chunk."""
     calls_read_chunk: int = 0
@@ -55,7 +55,7 @@ class TransportStatistics:
     bad_xids: int = 0
     """Replies and errors without a waiting call (client)."""
     bad_replies: int = 0
-    """Replies whose chunks do not match those of the call (client)."""
+    """Replies that break the protocol, such as by chunks that do not match those of the call (client)."""
     calls_unsendable: int = 0
     """Calls that could not be put into a message (client)."""
     segments_read: int = 0

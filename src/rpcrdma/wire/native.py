@@ -127,7 +127,8 @@ class Native(Protocol):
             reads: the number of RDMA Read Requests that may be sent.
 
         Raises:
-            OSError: the connection is broken, and nothing was sent.
+            OSError: the connection is broken, and nothing was sent. If it breaks after a part was sent, the socket
+                counts as full.
         """
 
     def crc32c(self, data: Buffer, value: int = 0, /) -> int:

@@ -9,7 +9,7 @@ _RAW_OCTETS = range(0xDC80, 0xDD00)
 
 
 def printable(text: str) -> str:
-    """Returns `text` with escapes for all characters but spaces that are not printable (`str.isprintable`).
+    """Returns `text` with escapes for all unprintable characters (`str.isprintable`) except spaces (category Zs).
 
     So a terminal or a log obeys none of them. Escaped are C0 and C1 controls, line ends, octets that are no UTF-8 (0x9b
     alone starts a sequence on some terminals), characters that change the order in which others are shown, and

@@ -393,7 +393,7 @@ class PlacedByPosition:
         self.passed(1 << 64)
 
     def passed(self, position: int) -> None:
-        """Raises ReducedIneligibleItem if a chunk at or before `position`, which is decoded so far, was not taken."""
+        """Raises ReducedIneligibleItem if a chunk at or before `position`, the place of the decoder, was not taken."""
         for at, chunk in self._chunks.items():
             if at <= position:
                 raise ReducedIneligibleItem(

@@ -6,8 +6,8 @@ its maker is proved. A finished context belongs to its principal, and is good on
 
 A call of a context passes these checks, the first that fails decides: handle, age, checksum of the header, sequence
 number, window, and for the arguments the checksum of the body and its sequence number. Octets that fail a check before
-that of the window change nothing. A call whose context is in use waits before these checks, and one with a long body
-after that of the window.
+that of the window change nothing. A call whose context is in use waits before the first checksum, and one with a long
+body after the check of the window.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class Acceptor:
             `ContextCreation`, which makes a context or continues one.
 
         Raises:
-            CredentialRefused: a check has failed.
+            CredentialRefused: a check has failed; a context that is too old is removed by that.
             CallDropped: the sequence number was used before, or is below the window.
             CallWaits: a thread uses the context; pass the exception's `work` to the exception's `turns.use`, and call
                 this again when that is done.
@@ -457,7 +457,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps a context until its next token, its age limit or the bounds of a host (IPv6: /64) and in all end it."""
+        """Keeps an unfinished context for its token; over the bound of a host (IPv6: /64) or all, the oldest ends."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]

@@ -195,7 +195,7 @@ class ProtectedCall:
             dec: the decoder, at the start of the reply.
             xid: the XID of the call.
             procedure: the procedure.
-            into: for each bulk result, in order, its buffer, or None for memory of its own.
+            into: for each bulk result, in order, its buffer or None; as for the method `result`.
 
         Raises:
             RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.

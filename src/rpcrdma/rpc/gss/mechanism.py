@@ -38,7 +38,7 @@ class GssFailure(RpcRdmaError):
 
 
 class GssContext(Protocol):
-    """One end of a GSS-API security context, which `GssMechanism` makes. `step` may block; the other methods compute.
+    """One end of a GSS-API security context, which `GssMechanism` makes; `step` and `user` may block.
 
     Replay detection and sequencing of the mechanism are off: RPCSEC_GSS has its own (RFC 2203 section 5.2.2).
     """

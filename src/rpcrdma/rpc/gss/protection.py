@@ -114,8 +114,8 @@ class OpenedCall(Protocol):
         """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
         For a call that makes or destroys a context, this also keeps or removes the context at the server; the reply
-        gets no verifier while the context is unfinished. If it has expired, the result is a denial. Callers have
-        `turns.use` run this method, in a thread if the reply is long, so that one use of the context runs at a time.
+        gets no verifier while the context is unfinished. If the context has expired, the result is a denial. Callers
+        have `turns.use` run this method, in a thread if the reply is long, so that uses of the context do not overlap.
         """
 
     @property

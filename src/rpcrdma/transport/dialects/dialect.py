@@ -120,6 +120,7 @@ class Window(Protocol):
         """Changes the number of messages that the peer may send beyond its calls and replies by `messages`.
 
         `messages`: the credits to add; a negative number ends a reservation. Later headers grant the credits.
+        No effect in version 1.
         """
 
     def stop_learning(self) -> None:
@@ -167,7 +168,7 @@ class Dialect(Protocol):
         """Registers the codes of extensions, so that `decode` accepts their messages and errors.
 
         `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
-        for each error code the number of 32-bit words that follow it.
+        for each error code the number of 32-bit words that follow it. No effect in version 1.
         """
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:

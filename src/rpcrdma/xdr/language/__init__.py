@@ -25,7 +25,7 @@ texts (left out), `typedef struct T T;`, `string` as an argument or result, name
 `char`, `bool_t`, `uint8_t`, `rpcprog_t` and `netobj`. Of other compilers: comments after `//`, unions with a default
 alone, and `namespace NAME { ... }`, whose name is left out.
 
-Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
+Generated functions of types that contain themselves (other than as linked lists) refuse more than 64 nested levels.
 
 Provisional: other releases may change these names.
 """

@@ -1,6 +1,7 @@
 """The meaning of an interface definition: names, constants, bounds, recursion.
 
-`check` continues after an error, so that one run reports many. Containment and bounds are checked without errors only.
+`check` continues after an error, so that one run reports many. Containment is checked only if no definition of a
+type has an error, bounds only if there is no error at all.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class JsonReader:
             The value; None for void.
 
         Raises:
-            JsonMismatch: the document is not of that type.
+            JsonMismatch: the document is not of that type, or `read_file` raised a ValueError for an "@NAME".
             OSError: the function `read_file` failed for an "@NAME" in the document.
         """
         if kind is None:
@@ -264,8 +264,8 @@ class JsonWriter:
     Args:
         module: the checked model of the definition.
         hexadecimal: whether opaque data is written in hexadecimal instead of Base64.
-        keep: called with the path and octets of each opaque item; returns the item's document, such as the name of a
-            file with the octets, or None for the usual one. None: always the usual one.
+        keep: called with the path and octets of each opaque item; returns the item's document, such as "@NAME" for a
+            file NAME with the octets, or None for the usual one. None: always the usual one.
     """
 
     def __init__(

@@ -37,8 +37,8 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 def shape(module: model.Module, kind: model.Type | None) -> Any:
     """Returns an example of a type's JSON documents, with words such as "opaque[8]" for values; None for void.
 
-    All arms of a union appear, each with "?" behind its key. Classes within themselves, and classes after the first
-    JSON_CLASSES_WALKED_MAX, appear by their names only.
+    All arms of a union but void ones appear, each with "?" behind its key. Classes within themselves, and classes after
+    the first JSON_CLASSES_WALKED_MAX, appear by their names only.
     """
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 

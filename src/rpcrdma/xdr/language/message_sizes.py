@@ -81,7 +81,7 @@ class MessageSizes:
     def most_bulk(self, arguments: model.Type | None) -> int:
         """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void).
 
-        An item without a limit counts as `UNBOUNDED`.
+        An item without a limit counts as `UNBOUNDED`, items beyond the first WRITE_CHUNKS_MAX do not count.
         """
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)

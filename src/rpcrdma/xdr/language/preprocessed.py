@@ -28,7 +28,7 @@ class Located(NamedTuple):
     """An error or warning (`remark`) whose place is in an original file, and that file's name and text.
 
     `source` is the text of `file`. If the text is unknown, or a macro made the line, it is the preprocessed line after
-    as many line ends as give it its number. Only the remark's `place` is converted, not its `first`.
+    as many line ends as give it its number. The remark's `place` and hint are converted, its `first` is not.
     """
 
     remark: Diagnostic

@@ -78,7 +78,7 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Adds an error for each ddp, limit or pairs pragma whose target is missing or of an unfit type.
+        """Adds an error for each ddp, limit or pairs pragma that no declaration has used: it lacks a fit target.
 
         To be called after all types, those of procedures included, have been resolved.
         """
