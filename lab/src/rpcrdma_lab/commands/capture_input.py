@@ -48,7 +48,7 @@ def add_decoding_options(parser: CommandParser) -> None:
         metavar="FILE.x",
         action="append",
         default=[],
-        help="read arguments and results of the programs in this definition, too; NFSv3 and MOUNT are known",
+        help="read arguments and results of the programs in this definition, too; NFS and MOUNT are known",
     )
     parser.add_argument(
         "--add-extension",
