@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,9 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
         async with Servers(args, failures) as servers:
             with copies.telling_the_end():
                 directory = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
+                if dest.exists() and not directory and not dest.is_file():  # noqa: ASYNC240
+                    text = f"is a device, pipe or socket, which no copy replaces; rpcrdma cat URL > {dest} writes there"
+                    raise OSError(errno.EINVAL, text, str(dest))
                 into = copies.place(args, len(urls), str(dest), directory=directory)
                 for url in urls:
                     with failures:
@@ -81,7 +85,7 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
                         else:
-                            copies.take_file_place(args.dest, str(target), directory=directory, into=into)
+                            copies.take_file_place(args.dest, str(target), directory=directory, taken=target.is_dir())
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
                             octets = await filesystem.download(path, target, **how)

@@ -120,6 +120,33 @@ def test_what_is_no_file_is_refused(server: Any, mounted: Any, tmp_path: Path) -
     assert list(server.root.children) == ["dir"]
 
 
+def test_no_copy_takes_the_place_of_a_device_a_pipe_or_a_socket(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/file", b"new")
+    server.link("/t/link", "file")
+    thing = server.put("/t/same", b"shared")
+    thing.links, server.folder("/t").children["same2"] = 2, thing
+    names = ("file", "link", "same", "same2")
+    (tmp_path / "t").mkdir()
+    for name in names:
+        os.mkfifo(tmp_path / "t" / name)
+    (tmp_path / "to-pipe").symlink_to("t/file")
+    fs = mounted()
+    for local in (tmp_path / "t" / "file", tmp_path / "t", tmp_path / "to-pipe"):
+        with pytest.raises(OSError, match="not a regular file"):
+            run(closing(fs, fs.download("/t/file", local)))
+    for how in ({}, {"exact_modes": True, "resume": True}):
+        report = run(closing(fs, fs.download_tree("/t", tmp_path / "t", **how)))
+        assert sorted(failure.path for failure in report.failures) == [f"/t/{name}" for name in names]
+    assert all((tmp_path / "t" / name).is_fifo() for name in names)
+    assert (tmp_path / "to-pipe").is_symlink()
+    server.root.children["pipe"] = server.make(ftype3.NF3FIFO, 0o666)
+    (tmp_path / "local").write_bytes(b"1")
+    with pytest.raises(OSError, match="Invalid argument") as refused:
+        run(closing(fs, fs.upload(tmp_path / "local", "/pipe")))
+    assert refused.value.__notes__ == ["it is a device, pipe or socket, and no regular file"]
+    assert server.at("/pipe").type == ftype3.NF3FIFO
+
+
 @each_case("size", [3, 20 * BLOCK])
 def test_a_download_that_fails_leaves_the_old_file(new_server: Any, tmp_path: Path, size: int) -> None:
     server, mounted = new_server()

@@ -393,7 +393,7 @@ class NfsFilesystem(ObjectCalls):
         if missing is None:
             if (await self._volume.attributes(node)).type == v3.ftype3.NF3DIR:
                 name = _own_name(local)
-            else:
+            elif await self._volume.file_attributes(node):  # of a device or pipe it raises an error
                 node, name = await self._resolver.find_parent(path)
         assert name is not None, "given, or set above"
         transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)

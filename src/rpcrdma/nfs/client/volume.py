@@ -176,13 +176,16 @@ class Volume:
         """Returns the attributes of the regular file `node`, by GETATTR unless they are fresh (see `attributes`).
 
         Raises:
-            NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file; or the
-                server refuses.
+            NfsError: IsADirectoryError for a directory, EINVAL with a note for another object that is no regular file;
+                or the server refuses.
         """
         attributes = await self.attributes(node)
         if attributes.type != ftype3.NF3REG:
             is_dir = attributes.type == ftype3.NF3DIR
-            raise nfs_error(nfsstat3.NFS3ERR_ISDIR if is_dir else nfsstat3.NFS3ERR_INVAL, node.path)
+            error = nfs_error(nfsstat3.NFS3ERR_ISDIR if is_dir else nfsstat3.NFS3ERR_INVAL, node.path)
+            if not is_dir:
+                error.add_note("it is a device, pipe or socket, and no regular file")
+            raise error
         return attributes
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -63,6 +64,17 @@ def _told_of(path: str) -> Iterator[None]:
         raise nfs_error(error.status, path) from error
 
 
+def _is_directory(path: str) -> bool:
+    """Returns whether the local `path` leads to a directory; raises OSError (EINVAL) if to a device, pipe or socket."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - pathlib takes "" for "."
+    except OSError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        local_files.require_regular(found, path)
+    return stat.S_ISDIR(found.st_mode)
+
+
 class FileTransfer:
     """Copies files between `volume` and this machine, counts the copied octets and reports them to `progress`.
 
@@ -97,12 +109,12 @@ class FileTransfer:
     async def download(self, node: Node, own_name: str, local: str) -> int:
         """Copies the file `node` to the local path `local`; returns the file's size in octets.
 
-        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`, and
-        `NfsError` if `node` is no regular file.
+        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`, OSError
+        (EINVAL) if `local` leads to a device, pipe or socket, and `NfsError` if `node` is no regular file.
         """
         await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread
-        if await in_thread(os.path.isdir, local):
+        if await in_thread(_is_directory, local):
             folder, name = local, own_name
         else:
             folder, name = os.path.split(local)

@@ -42,6 +42,7 @@ __all__ = [
     "open_top",
     "read_at",
     "read_symlink",
+    "require_regular",
     "server_name",
     "store_file",
     "temporary_name",
@@ -161,11 +162,10 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
     Raises:
         OSError: the system refuses, or an object of another type has the name.
     """
-    made = True
-    try:
+    made = False
+    with contextlib.suppress(FileExistsError):
         os.mkdir(local_name(name), _mode_to_begin(mode, exact=exact), dir_fd=directory)
-    except FileExistsError:
-        made = False
+        made = True
     return open_directory(name, directory), made
 
 
@@ -191,10 +191,11 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
-    """Makes `name` in a directory a symbolic link to `target`; replaces an existing entry unless that is a directory.
+    """Makes `name` in a directory a symbolic link to `target`; replaces a file or link.
 
     `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError.
     """
+    _regular_file(name, directory)
     temporary = temporary_name()
     os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
     try:
@@ -206,17 +207,17 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """Returns (st_dev, st_ino, size, mtime in ns) of the file `name`; None if it is missing or no regular file.
+    """Returns (st_dev, st_ino, size, mtime in ns) of the file `name`; None if missing, a directory or a symbolic link.
 
     `directory` is the descriptor of its directory. (st_dev, st_ino) alone may be those of a file that was made after
-    another file was removed. Raises OSError.
+    another file was removed. Raises OSError: EINVAL for another object; or the system refuses.
     """
     found = _regular_file(name, directory)
     return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory: int) -> None:
-    """Makes `name` a hard link to the file `path` below `top`; replaces an existing entry unless that is a directory.
+    """Makes `name` a hard link to the file `path` below `top`; replaces a file or symbolic link.
 
     No effect if `name` has that identity already. No symbolic link along `path` is followed.
 
@@ -268,7 +269,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         OSError: the system refuses.
     """
     temporary = temporary_name()
-    there = None if exact else _regular_file(name, directory)
+    there = _regular_file(name, directory)
     final = mode & _MODE_KEPT if exact else there and there.st_mode & _MODE_KEPT
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Other users may not open the file before it has its final mode.
@@ -291,30 +292,32 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 def _is_ours(descriptor: int) -> bool:
     """Locks a partial copy until `descriptor` is closed; False if another user's, not regular or not lockable."""
     found = os.fstat(descriptor)
-    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
-        return False
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
+    if found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode):
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
     return False
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
     """Returns whether a descriptor's directory has a regular file of this name, size and mtime; False on OSError."""
-    try:
+    with contextlib.suppress(OSError):
         found = _regular_file(name, directory)
-    except OSError:
-        return False
-    return found is not None and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
+        return found is not None and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
+    return False
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of `name` in a directory; None if it is missing or no regular file. Raises OSError."""
-    try:
+    """Returns the attributes of `name` in a directory; None if it is missing, a directory or a symbolic link.
+
+    Raises OSError: EINVAL for a device, a pipe or a socket, whose place no copy may take; or the system refuses.
+    """
+    with contextlib.suppress(FileNotFoundError):
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return found if stat.S_ISREG(found.st_mode) else None
+        if stat.S_IFMT(found.st_mode) not in {stat.S_IFDIR, stat.S_IFLNK}:
+            require_regular(found, name)
+            return found
+    return None
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
@@ -365,9 +368,8 @@ def next_data(descriptor: int, offset: int) -> int:
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
-        if error.errno != errno.ENXIO:
-            return offset  # a file system that does not tell
-        return max(offset, os.fstat(descriptor).st_size)
+        # Any other error: a file system that does not tell.
+        return max(offset, os.fstat(descriptor).st_size) if error.errno == errno.ENXIO else offset
 
 
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
@@ -430,7 +432,7 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
         descriptor = os.open(local_name(name), flags | os.O_NOFOLLOW, dir_fd=directory)
     try:
         attributes = os.fstat(descriptor)
-        _require_regular(attributes, name)
+        require_regular(attributes, name)
         got = read_at(descriptor, buffer, 0)
         require_unchanged(descriptor, attributes, name)
     except BaseException:
@@ -442,10 +444,7 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
 def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
     """Fills `buffer` from `offset` of an open file; returns the octets read, fewer only at its end. Raises OSError."""
     got = 0
-    while got < len(buffer):
-        count = os.preadv(descriptor, [buffer[got:]], offset + got)
-        if not count:
-            break
+    while got < len(buffer) and (count := os.preadv(descriptor, [buffer[got:]], offset + got)):
         got += count
     return got
 
@@ -486,7 +485,8 @@ def _local_item(entry: os.DirEntry[str], directory: int) -> TreeItem:
     return TreeItem(server_name(entry.name), _kind(entry), found.st_size, lost, shared_by_local(found))
 
 
-def _require_regular(attributes: os.stat_result, name: str) -> None:
+def require_regular(attributes: os.stat_result, name: str) -> None:
+    """Raises OSError about `name`, EISDIR or EINVAL, unless the `attributes` are those of a regular file."""
     if not stat.S_ISREG(attributes.st_mode):
         number = errno.EISDIR if stat.S_ISDIR(attributes.st_mode) else errno.EINVAL
         raise OSError(number, "not a regular file", name)
