@@ -233,10 +233,18 @@ class ObjectCalls:
 
         Args:
             source: the present path; a symbolic link at its end is renamed itself.
-            target: the new path, name included.
+            target: the new path, name included. A slash at the end of either path demands that the object is a
+                directory (NotADirectoryError).
         """
-        from_directory, from_name = await self._resolver.find_parent(source)
-        to_directory, to_name = await self._resolver.find_parent(target)
+        old, new = self._resolver.absolute(source), self._resolver.absolute(target)
+        names = components(old)
+        if "." in {*names[-1:], *components(new)[-1:]}:
+            # A slash at the end of either names a directory.
+            node = await self._resolver.find("/" + "/".join(name for name in names if name != "."), follow=False)
+            if not node.is_dir:
+                raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, old, new)
+        from_directory, from_name = await self._resolver.find_parent(source, of_directory=True)
+        to_directory, to_name = await self._resolver.find_parent(target, of_directory=True)
         self._resolver.forget(from_directory, from_name)
         self._resolver.forget(to_directory, to_name)
         await self._procedures.rename(from_directory, from_name, to_directory, to_name)
@@ -289,7 +297,7 @@ class ObjectCalls:
                 errors of `Caller.call`.
         """
         try:
-            directory, name = await self._resolver.find_parent(path)
+            directory, name = await self._resolver.find_parent(path, of_directory=True)
             self._resolver.forget(directory, name)
             made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
             self._resolver.keep_made(directory, name, *made)
@@ -318,7 +326,7 @@ class ObjectCalls:
 
     async def rmdir(self, path: Path) -> None:
         """Removes an empty directory; raises `NfsError` if the server refuses, and the errors of `Caller.call`."""
-        directory, name = await self._resolver.find_parent(path)
+        directory, name = await self._resolver.find_parent(path, of_directory=True)
         self._resolver.forget(directory, name)
         await self._procedures.rmdir(directory, name)
 
@@ -335,7 +343,7 @@ class ObjectCalls:
             NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.
             RpcRdmaError: the connection is lost, or another error of `Caller.call`.
         """
-        directory, name = await self._resolver.find_parent(path)
+        directory, name = await self._resolver.find_parent(path, of_directory=True)
         self._resolver.forget(directory, name)
         return await remove_tree(self._volume, directory, name, exclude)
 

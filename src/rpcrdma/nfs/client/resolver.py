@@ -170,7 +170,7 @@ class Resolver:
             except NfsNotFound:
                 if node is not None:
                     raise
-                if last or pending == ["."]:
+                if last:
                     raise NoSuchName(absolute, _settled(directory), name) from None
                 raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, absolute) from None
             except NfsError as error:
@@ -193,14 +193,14 @@ class Resolver:
         the name is refused, and the errors of `find_parent`, such as NFS3ERR_EXIST for the root, which has no name.
         """
         remembered = len(self._cache)
-        directory, name = await self.find_parent(path, cached=True)
+        directory, name = await self.find_parent(path, cached=True, of_directory=True)
         try:
             return directory, name, await self._procedures.lookup(directory, name)
         except NfsError as error:
             if error.status not in OUTDATED or not remembered:
                 raise
         self._cache.clear()
-        directory, name = await self.find_parent(path)
+        directory, name = await self.find_parent(path, of_directory=True)
         return directory, name, await self._procedures.lookup(directory, name)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
@@ -214,18 +214,21 @@ class Resolver:
         except NoSuchName as missing:
             return missing.directory, missing.name
 
-    async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
+    async def find_parent(self, path: Path, *, cached: bool = False, of_directory: bool = False) -> tuple[Node, str]:
         """Returns (node of the directory, last name) of `path`; the name need not exist, and is not looked up.
 
-        With `cached`, the cache may supply the node of the directory; without it, LOOKUP does.
+        With `cached`, the cache may supply the node of the directory; without it, LOOKUP does. `of_directory`: whether
+        the name is that of a directory, so that `path` may end in a slash or in ".".
 
         Raises:
             NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
-                object above the name is no directory; and see `find`.
+                object above the name is no directory, or `path` ends in a slash or in "."; and see `find`.
         """
         absolute = self.absolute(path)
         names = components(absolute)
         if names and names[-1] == ".":
+            if not of_directory:
+                raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
             names.pop()
         if not names:
             raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
