@@ -87,13 +87,14 @@ def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture
 
 def test_the_copy_of_a_file_takes_no_place_that_is_taken_or_a_directorys() -> None:
     copies = Copies(lambda _octets, _files: None)
-    copies.take_file_place("dir", "dir/a", directory=True, into=True)
-    copies.take_file_place("dir/", "dir/b", directory=True, into=True)
-    copies.take_file_place("new", "new", directory=False, into=False)
-    for dest, target, directory, into, error in (
-        ("dir", "dir", True, False, IsADirectoryError),
+    copies.take_file_place("dir", "dir/a", directory=True, taken=False)
+    copies.take_file_place("dir/", "dir/b", directory=True, taken=False)
+    copies.take_file_place("new", "new", directory=False, taken=False)
+    for dest, target, directory, taken, error in (
+        ("dir", "dir", True, True, IsADirectoryError),
+        ("dir", "dir/below", True, True, IsADirectoryError),
         ("new/", "new/", False, False, NotADirectoryError),
-        ("dir", "dir/a", True, True, FileExistsError),
+        ("dir", "dir/a", True, False, FileExistsError),
     ):
         with pytest.raises(error):
-            copies.take_file_place(dest, target, directory=directory, into=into)
+            copies.take_file_place(dest, target, directory=directory, taken=taken)

@@ -116,6 +116,25 @@ def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> N
     assert (tmp_path / "into" / "small").exists()
 
 
+def test_what_the_destination_cannot_be_is_named_and_stays(remote: Remote, tmp_path: Path) -> None:
+    (remote.local / "f").write_text("x")
+    (remote.local / "dir" / "f").mkdir(parents=True)
+    (tmp_path / "dir" / "f").mkdir(parents=True)
+    (tmp_path / "f").write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    pipe, file = tmp_path / "pipe", remote.url("/f")
+    for arguments, message in (
+        (("get", file, str(pipe)), f"{pipe}: is a device, pipe or socket, which no copy replaces\nhint: rpcrdma"),
+        (("get", file, str(tmp_path / "dir")), f"{tmp_path}/dir/f: is a directory, which a file cannot replace"),
+        (("put", str(tmp_path / "f"), remote.url("/dir")), f"{remote.url('/dir/f')}: is a directory, which a file"),
+        (("mv", file, remote.url("/new/")), f"{file} -> {remote.url('/new/')}: not a directory"),
+    ):
+        ran = remote.run(*arguments)
+        assert (ran.status, ran.err[: len(message) + 7]) == (1, f"error: {message}")
+    assert pipe.is_fifo()
+    assert contents(remote.local) == {"f": b"x", "dir": None, "dir/f": None}
+
+
 def test_a_missing_directory_of_a_copy_is_named_with_the_command_that_makes_it(remote: Remote, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     above = remote.url("/a/b")

@@ -329,6 +329,27 @@ def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp
         fs.get_file(at(top, "new/there"), str(tmp_path / "taken"))
 
 
+def test_a_file_takes_no_place_of_a_directory_in_silence(fs: Any, top: Path, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"f")
+    (tmp_path / "d" / "f" / "f").mkdir(parents=True)
+    (top / "d" / "f" / "f").mkdir(parents=True)
+    (top / "f").write_bytes(b"f")
+    for call in (
+        lambda: fs.put_file(str(tmp_path / "f"), at(top, "d")),
+        lambda: fs.put_file(str(tmp_path / "f"), at(top, "d/f")),
+        lambda: fs.put(str(tmp_path / "f"), at(top, "d")),
+        lambda: fs.get_file(at(top, "f"), str(tmp_path / "d")),
+        lambda: fs.get_file(at(top, "f"), str(tmp_path / "d" / "f")),
+        lambda: fs.get(at(top, "f"), str(tmp_path / "d")),
+    ):
+        with pytest.raises(IsADirectoryError, match="which no file replaces"):
+            call()
+    assert not [path for each in (top, tmp_path) for path in (each / "d").rglob("*") if path.is_file()]
+    # Directories of both sides are one.
+    fs.get_file(at(top, "d"), str(tmp_path / "d"))
+    fs.put_file(str(tmp_path / "d"), at(top, "d"))
+
+
 def test_without_auto_mkdir_a_missing_directory_is_an_error(served: Served, top: Path) -> None:
     fs = fsspec.filesystem("rdma", **served.options("rdma"), auto_mkdir=False)
     with pytest.raises(FileNotFoundError):

@@ -167,21 +167,21 @@ class Copies:
         error.found_at(replace(url, path=self.failures.export + path))
         return error
 
-    def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
+    def take_file_place(self, dest: str, target: str, *, directory: bool, taken: bool) -> None:
         """Records the path `target` as that of the copy of a single file, which no later source may have.
 
         Args:
             dest: the destination as the user has named it.
             target: the path of the copy: `dest`, or a path in it.
             directory: whether `dest` is a directory.
-            into: whether `target` is in it.
+            taken: whether `target` is one.
 
         Raises:
-            OSError: EISDIR: `target` is the directory `dest` itself. ENOTDIR: `dest` ends with a slash and is no
-                directory. EEXIST: `target` is the copy of an earlier source.
+            OSError: EISDIR: `target` is a directory. ENOTDIR: `dest` ends with a slash and is no directory. EEXIST:
+                `target` is the copy of an earlier source.
         """
-        if directory and not into:
-            raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", dest)
+        if taken:
+            raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", target)
         if dest.endswith("/") and not directory:
             error = self._unfit(errno.ENOTDIR, "is no directory", dest)
             if self._at_server:

@@ -124,13 +124,12 @@ class RdmaFileSystem(ServerFileSystem):
             info = await self._info(rpath)
             # A directory is made, and no octets of it are copied.
             callback.set_size(info["size"] if info["type"] == "file" else 0)
+        if await asyncio.to_thread(Path(lpath).is_dir) and not await self._isdir(rpath):
+            raise IsADirectoryError(errno.EISDIR, "a directory, which no file replaces", str(lpath))
         try:
             async with self._at(rpath) as (fs, at):
                 await fs.download(at, lpath, progress=lambda _files, octets: callback.absolute_update(octets))
         except IsADirectoryError:
-            # Otherwise a local directory has the name of the copy.
-            if not await self._isdir(rpath):
-                raise
             await asyncio.to_thread(Path(lpath).mkdir, parents=True, exist_ok=True)
 
     async def _get_into(self, rpath: str, target: Any, callback: Callback) -> None:
@@ -186,15 +185,17 @@ class RdmaFileSystem(ServerFileSystem):
             callback.absolute_update(octets)
 
         async def upload(fs: MountedFilesystem, at: str) -> None:
-            if mode != "create":
-                await fs.upload(lpath, at, progress=progress)
-                return
-            # The name is taken first: the copy replaces a file of that name.
-            await (await fs.open(at, "xb")).close()
+            if mode == "create":
+                # The name is taken first: the copy replaces a file of that name.
+                await (await fs.open(at, "xb")).close()
+            elif await fs.is_dir(at):
+                url = self.unstrip_protocol(rpath)
+                raise IsADirectoryError(errno.EISDIR, "a directory, which no file replaces", url)
             try:
                 await fs.upload(lpath, at, progress=progress)
             except BaseException:
-                await fs.unlink(at)
+                if mode == "create":
+                    await fs.unlink(at)
                 raise
 
         with self._changing(rpath):
@@ -367,10 +368,7 @@ class RdmaFileSystem(ServerFileSystem):
                 await fs.mkdir(at, parents=create_parents)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        if exist_ok:
-            await self._make_directories(path)
-        else:
-            await self._mkdir(path)
+        await (self._make_directories(path) if exist_ok else self._mkdir(path))
 
     async def _make_directories(self, path: str) -> None:
         server, prefix, at, _ = self.place(path)
