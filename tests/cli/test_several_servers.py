@@ -79,6 +79,16 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
 
 
 @pytest.mark.thorough
+def test_an_export_is_not_removed_with_its_contents(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    for path in ("/data", "/team/a/"):
+        assert main(["rm", "-r", in_url(named, "rdma", path)]) == 1
+        complaint, advice = capfd.readouterr().err.splitlines()
+        assert complaint == f"error: {named.urls['rdma']}{path}: is a whole export, which cannot be removed"
+        assert advice == "hint: name something in it"
+    assert (named.root / "data" / "in-data").exists()
+
+
+@pytest.mark.thorough
 def test_a_refused_default_port_leads_to_the_one_of_serve(
     nobody_listens: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

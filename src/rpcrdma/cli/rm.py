@@ -75,10 +75,13 @@ async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str
     Failures in a tree are in the report.
 
     Raises:
-        OSError: EISDIR: `path` is a directory, and -r is not given; or `path` does not exist, or the server refuses.
+        OSError: EBUSY: `path` is the root of the export. EISDIR: `path` is a directory, and -r is not given. Or `path`
+            does not exist, or the server refuses.
     """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
+    if not path.strip("/"):
+        raise ServerPathError(errno.EBUSY, "is a whole export, which cannot be removed; name something in it", path)
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)
