@@ -252,6 +252,16 @@ def test_what_is_imported_is_left_out_of_garbage_collections() -> None:
     assert (done.stdout, done.stderr) == ("True True\n0 True\n", "")
 
 
+@pytest.mark.thorough
+def test_an_interrupt_behind_the_work_shows_no_traceback() -> None:
+    program = (
+        "import gc, os, signal, sys; from rpcrdma.cli import main; main.main = lambda **_: 0; "
+        "gc.collect = lambda: os.kill(os.getpid(), signal.SIGINT); sys.exit(main.run())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 @each_case("buffering", [1, 1 << 16])
 @each_case("words", ["--help", "ls --help", "--version", "help connection"])
 def test_standard_output_that_takes_nothing_is_named(

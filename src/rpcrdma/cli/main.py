@@ -148,11 +148,16 @@ def run() -> int:
     """
     gc.disable()
     try:
-        return main(when_loaded=_leave_out_what_lives)
+        try:
+            return main(when_loaded=_leave_out_what_lives)
+        finally:
+            # An object that the command has left may have to report when it is collected: a task that still waits.
+            gc.collect()
+            gc.freeze()
+    except KeyboardInterrupt:
+        # It came after the work, or while an earlier one was told of.
+        return ExitStatus.INTERRUPTED
     finally:
-        # An object that the command has left may have to report when it is collected: a task that still waits.
-        gc.collect()
-        gc.freeze()
         # What a terminal that is gone has not taken stays there, and its loss is no failure of the command.
         _flush(sys.stderr)
 
