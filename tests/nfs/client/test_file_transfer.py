@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import OutOfMemory
 from rpcrdma.nfs.client import FileChanged, FileOptions
 from rpcrdma.nfs.client.streams import direct_calls
@@ -166,10 +167,10 @@ def test_an_upload_that_fails_leaves_the_old_file(new_server: Any, tmp_path: Pat
     server.put("/file", b"old")
     server.answers[procedure] = [nfsstat3.NFS3ERR_DQUOT]
     (tmp_path / "file").write_bytes(pattern(3 * BLOCK))
-    fs = mounted()
+    fs = mounted(fs_url=parse_url("tcp://server/data"))
     with pytest.raises(NfsError) as caught:
         run(closing(fs, fs.upload(tmp_path / "file", "/file")))
-    assert caught.value.errno == errno.EDQUOT
+    assert (caught.value.errno, caught.value.url) == (errno.EDQUOT, "tcp://server:2049/data/file")
     assert list(server.root.children) == ["file"]
     assert bytes(server.at("/file").data) == b"old"
 

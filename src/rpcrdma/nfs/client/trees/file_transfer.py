@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
-from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.paths import base_name, join
+from rpcrdma.nfs.client.node import Node, path_of
+from rpcrdma.nfs.client.paths import base_name
 from rpcrdma.nfs.client.streams.direct_calls import read_whole, stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import (
@@ -188,7 +188,7 @@ class FileTransfer:
             whole = got < block or found.st_size <= got
             if self.resume and (there := await self._at_server(directory, name, found)) is not None:
                 return self._keep(found.st_size), there
-            with _told_of(join(directory.path, name)):
+            with _told_of(path_of((directory, name))):
                 if self.resume and not whole:
                     partial = partial_name(name, found.st_size, found.st_mtime_ns)
                     making = kept_file(self._volume, directory, partial)
