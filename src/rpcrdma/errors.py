@@ -67,7 +67,7 @@ class RpcRdmaError(Exception):
 
 
 class LocalProtocolError(RpcRdmaError):
-    """This side asked for something that the protocol does not permit: a bug in the caller."""
+    """This side asked for what the protocol, this library or an RDMA device does not permit: mostly a caller's bug."""
 
 
 class InternalError(RpcRdmaError):

@@ -140,7 +140,7 @@ CHECK_SHOWN_OCTETS_MAX = 512
 CHECK_PASSAGES_MAX = 1 << 14
 """Passages (log entries) in one report, some 15 MB: twenty for each check of a server.
 
-Above this number, the report has the first and the last passages of each check only.
+Of a check for which the rest of them does not suffice, the report has the first 8 and the last 8 passages only.
 """
 
 CHECK_CONNECTIONS_MAX = 64

@@ -28,9 +28,8 @@ class NativeSender(Sender):
 
     The module begins with the first `send` after the connection has opened, unless there are markers or Python is in
     the middle of a message. From then on the attribute `native` is True, and `next_gather` returns only octets that
-    were built before, and the rest of an FPDU that TCP has taken in part. Unsignaled work that is framed whole while
-    `in_flight` is empty is not kept there: it gets no completion, even if the connection ends before its last octets
-    are sent.
+    were built before, and the rest of an FPDU that TCP has taken in part. Unsignaled work of which TCP takes all
+    octets in one call, while `in_flight` is empty, is not kept there: it has succeeded without a completion.
     """
 
     __slots__ = ("native",)

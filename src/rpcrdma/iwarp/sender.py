@@ -439,8 +439,8 @@ class Sender:
         """Gives the status REMOTE_ACCESS to the work that the peer's Terminate refuses; `flush` completes it with that.
 
         The refused work is the RDMA Write that is quoted or, if no tagged segment is, the oldest RDMA Read. No effect
-        unless the code is an RDMAP remote protection error or a DDP tagged buffer error; nor for a Send, or a completed
-        Write.
+        unless the code is an RDMAP remote protection error or, for a Write, a DDP tagged buffer error; nor for a Send,
+        or a completed Write.
         """
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return

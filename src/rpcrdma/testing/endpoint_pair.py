@@ -141,8 +141,9 @@ class CallingEndpoint(Endpoint):
     def abandon(self, call: Call) -> None:
         """Ends a call without a reply: when this returns, the peer cannot access the call's memory.
 
-        No event of the call follows. The connection ends if a Send may still read the call's arguments, or the memory
-        cannot be fenced. No effect after the call has ended, or if this end makes no calls.
+        No event of the call follows. The connection ends if a Send may still read the call's arguments, if the memory
+        cannot be fenced, or once the peer reads it by RDMA. A call that was sent holds its credit until its reply. No
+        effect after the call has ended, or if this end makes no calls.
         """
         if self.requester is not None:
             self.requester.abandon(call)

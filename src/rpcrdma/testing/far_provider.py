@@ -26,7 +26,7 @@ class _Except:
 
 
 class FarProvider:
-    """Wraps a provider so that its links report a preset round trip; implements `rpcrdma.provider.Provider`.
+    """Wraps a provider so that its drivers report a preset round trip; implements `rpcrdma.provider.Provider`.
 
     Args:
         provider: the other provider.

@@ -70,8 +70,9 @@ def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
     """Connects the active side `a` and the passive side `b`; returns the event `Established` of `a`, then of `b`.
 
-    Other events fail an assertion. `private_data` is what the passive side gives to `accept`. Where the passive side
-    does not know yet that it is connected, both results are the event of the active side.
+    Other events fail an assertion, except those of `b` after its `Established`, which are dropped. `private_data` is
+    what the passive side gives to `accept`. Where the passive side does not know yet that it is connected, both results
+    are the event of the active side.
     """
     a.progress()
     requests = b.events()

@@ -34,10 +34,11 @@ class MemoryFiles:
     def crash(self, is_kept: Callable[[], bool]) -> None:
         """Changes the files as a loss of power does: unstable writes without a later COMMIT may be lost.
 
-        The write verifier changes. To be called between two runs of a server.
+        The write verifier changes, and writes that are kept become stable. To be called between two runs of a server.
 
         Args:
-            is_kept: called for each such write, file by file in the order of writing; returns whether it is kept.
+            is_kept: called for each such write, by the age of the files, and of the writes of each file, the oldest
+                first; returns whether the write is kept.
         """
         self._tree.crash(is_kept)
 

@@ -1,8 +1,9 @@
 """The extension module `rpcrdma_verbs`, through which RDMA devices are used, where it is installed.
 
-It opens libibverbs and librdmacm when the first of its functions is called. All failures of the two libraries are
-OSErrors with the name of the call as their `filename`. One object is used by one thread at a time. Objects from before
-a fork are the parent's: in the child they hold memory alone, and their end has no effect on the device.
+It opens libibverbs and librdmacm when the first of its functions is called; if one is missing, that raises OSError with
+the remedy as its text and no `errno`. A failed call of them raises OSError with the call's name as `filename`. One
+object is used by one thread at a time. Objects from before a fork are the parent's: in the child they hold memory
+alone, and their end has no effect on the device.
 """
 
 from __future__ import annotations
@@ -204,10 +205,7 @@ class Domain(Protocol):
         """
 
     def window(self) -> MemoryWindow:
-        """Returns a new memory window that is not bound yet.
-
-        Raises OSError (ENOMEM) if the device has no more windows.
-        """
+        """Returns a new memory window, not bound yet; raises OSError (ENOMEM) if the device has no more windows."""
 
 
 SendWork: TypeAlias = (
@@ -227,7 +225,7 @@ class QueuePairHandle(Protocol):
     def fileno(self) -> int:
         """Returns the descriptor of completion events: it becomes readable when there may be completions.
 
-        This happens once, for the first completion; `completions` arms the descriptor again.
+        This happens once, for the first completion; `completions` arms the descriptor again if `arm` is True.
         """
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
@@ -285,8 +283,8 @@ class Device(Protocol):
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
 
-        The kernel frees everything that this process still has on the device. Raises OSError (EBUSY) while the process
-        has queue pairs on the device, those of other event loops included.
+        The kernel frees everything that this process still has on the device; `close` is done, too. Raises OSError
+        (EBUSY) until all queue pairs of the process on the device, those of other event loops included, are closed.
         """
 
     def close(self) -> None:
@@ -394,9 +392,10 @@ class ConnectionIdentifier(Protocol):
         """
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Accepts the peer's request for a connection, with parameters as of `connect`: ESTABLISHED follows.
+        """Accepts the peer's request for a connection: ESTABLISHED, or the event of a failure, follows.
 
-        Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
+        Parameters as of `connect`. Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private
+        data.
         """
 
     def reject(self, private_data: bytes, /) -> None:
@@ -406,13 +405,13 @@ class ConnectionIdentifier(Protocol):
         """
 
     def disconnect(self) -> None:
-        """Ends the connection: the queue pair stops, and the event DISCONNECTED follows at both ends.
+        """Ends the connection: the queue pair enters the error state, and DISCONNECTED follows at both ends.
 
         Raises OSError if librdmacm refuses, ValueError after `close`.
         """
 
     def close(self) -> None:
-        """Destroys the identifier; while an object that it made is left, leaves that to its last reference."""
+        """Destroys the identifier; if an object that it made is left, the end of its last reference does so instead."""
 
 
 class ManagerEvent(NamedTuple):

@@ -120,9 +120,9 @@ each exposure."""
 class DeviceProtectionDomain:
     """Registers the memory of one connection with an RDMA device; implements `ProtectionDomain`.
 
-    Where the device has memory windows, an exposure is a window with the one right that it needs. Its memory is
-    registered without remote rights, so that no handle is usable before or after. Elsewhere each exposure has a
-    registration of its own, which has only the rights that the exposure needs.
+    Where the device has memory windows, an exposure is a window with only the rights that it needs. Its memory is
+    registered without remote rights, so that no handle is usable before or after. Elsewhere, and for empty memory, each
+    exposure has a registration of its own, which has only the rights that the exposure needs.
 
     `binder` is the queue pair that binds the windows, set by the queue pair itself, and None after `close`; `counts`
     counts registrations; `device` has the device's attributes.
@@ -291,7 +291,7 @@ class DeviceProtectionDomain:
         window.end()
 
     def invalidated(self, handle: int) -> bool:
-        """Takes back, for reuse, the window with a handle that the peer has invalidated.
+        """Keeps for reuse the window with a handle that the peer has invalidated, or ends it if enough are kept.
 
         The region of the window stays registered until `invalidate`. Returns False if no bound window has the handle.
         """
@@ -348,7 +348,7 @@ class MemorySlot:
 
 
 class MemorySlots:
-    """A pool of registered slots of `octets` each; memory is registered for many slots at a time and kept."""
+    """A pool of registered slots of `octets` each; memory is registered for 64 KiB of slots, or one, and kept."""
 
     __slots__ = ("_free", "_pd", "_rights", "octets")
 
@@ -359,10 +359,11 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """Returns a free slot with unspecified content; registers memory for many slots if none is free.
+        """Returns a free slot with unspecified content; registers memory for more slots if none is free.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
+            OutOfMemory: the system gives no more memory.
         """
         if not self._free:
             octets = self.octets

@@ -1,12 +1,12 @@
 """A queue pair of an RDMA device, over libibverbs and librdmacm.
 
-It waits for nothing, where its driver `asks` in a thread if the device's call waits for the peer. The driver calls
+It waits for nothing if the driver makes `asks` use a thread for a device whose rdma_connect waits. The driver calls
 `poll` when the completion queue may hold something and `on_event` with each event of the connection manager, and the
 connection's owner takes completions and events. `device_sends` has the send queue, `device_receives` the memory of the
 receives of a pool. A memory window is bound by a work request before the Send that names it.
 
-When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
-then all outstanding work is reported as flushed.
+When the connection ends, the device's queue pair is destroyed, so that the device reaches no memory any more; then
+outstanding work is reported as flushed. If a thread still runs rdma_connect, only `asked` destroys the queue pair.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class DeviceQueuePair:
             self.events.append(ConnectRequested(private_data=request.private_data))
 
     def fileno(self) -> int:
-        """Returns the descriptor that becomes readable when `poll` is due; `poll` arms it again."""
+        """Returns the descriptor that becomes readable when `poll` is due; `poll` with `arm` arms it again."""
         return self._device.fileno()
 
     @property

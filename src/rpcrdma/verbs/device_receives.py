@@ -128,6 +128,7 @@ class DeviceReceives:
 
         Raises:
             LocalProtocolError: no more memory can be registered.
+            OutOfMemory: the system gives no more memory.
         """
         if self._scatters:
             receive = next(self._rest, None)

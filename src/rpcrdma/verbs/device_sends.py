@@ -77,6 +77,7 @@ class DeviceSends:
 
         Raises:
             LocalProtocolError: no more memory can be registered.
+            OutOfMemory: the system gives no more memory.
         """
         if send.length <= SLOT_OCTETS:
             send.slot = slot = self._slots.take()

@@ -18,7 +18,7 @@ class EndState(enum.Enum):
     """The state of one end of a connection in memory or over a device."""
 
     IDLE = "idle"
-    """Neither end has asked for the connection."""
+    """This end has neither asked for the connection nor received the peer's request."""
     CONNECTING = "connecting"
     """This end has asked for the connection."""
     REQUESTED = "requested"

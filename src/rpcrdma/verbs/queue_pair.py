@@ -54,7 +54,7 @@ class Completion(NamedTuple):
         wr: the identifier given when the work was posted.
         verb: the operation.
         status: the outcome.
-        length: octets received (Receive) or transferred.
+        length: octets received (Receive) or transferred, if `status` is SUCCESS.
         invalidated: the handle that the peer's Send with Invalidate ended (Receive only), or None.
     """
 
@@ -223,7 +223,7 @@ class QueuePair(Protocol):
     def disconnect(self) -> None:
         """Ends the connection once all posted work is sent, or at once if none can be sent yet; `Disconnected` follows.
 
-        RDMA Reads that are not answered by then may complete as FLUSHED.
+        RDMA Reads that are not answered by then may complete as FLUSHED. After the end it has no effect.
         """
 
     def abort(self, reason: str) -> None:
