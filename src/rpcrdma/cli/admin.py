@@ -88,7 +88,8 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
     """Sends the request of the subcommand in `args` to the running server, and prints its answer; returns the status.
 
     `show` prints the content of the answer, a JSON object, for people; with --json the object itself is printed. Errors
-    are printed, not raised. The result is the exit status of the command.
+    are printed, not raised. Mistakes in the configuration are printed as warnings; as errors, and nothing is sent, if
+    they leave the path of the socket unknown. The result is the exit status of the command.
     """
     args.directory = None
     found = effective(args)

@@ -110,9 +110,9 @@ class Copies:
 
     @contextlib.contextmanager
     def telling_the_end(self) -> Iterator[None]:
-        """A context that prints an OSError or RpcRdmaError, adds it to the failures and suppresses it.
+        """A context that reports an OSError (but no BrokenPipeError) or RpcRdmaError as a failure, and suppresses it.
 
-        So the report tells the copies that were made before a connection failed, too.
+        The error is printed and added to the failures, so that the report has the copies made before it, too.
         """
         from rpcrdma.errors import RpcRdmaError  # noqa: PLC0415
 

@@ -66,7 +66,10 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Has the thread write the queued lines and end; waits 6 s at most for that. Later events are not written."""
+        """Has the thread write the queued lines and end; waits 6 s at most for that. Later events are not written.
+
+        If the queue stays full for 2 s, returns without ending the thread, which writes on if the reader reads on.
+        """
         with contextlib.suppress(queue.Full):
             if self._lost:
                 self._lines.put(console.json_text({"event": "lost", "events": self._lost}), timeout=_LAST_LINES_S)

@@ -44,7 +44,8 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to the local path `args.dest`.
 
     A source that is no URL, and a URL as destination, are errors (USAGE), which are printed before anything is copied.
-    Failures of files and trees are reported, and the others follow, unless a connection fails. Returns the exit status.
+    Failures of files and trees are printed, and the others follow. A connection that fails is printed, not raised, and
+    ends the copying. Then prints the totals (`Copies.report`), and returns the exit status.
     """
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)

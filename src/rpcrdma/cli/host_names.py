@@ -56,7 +56,7 @@ class HostNames:
     def renewed(self) -> HostNames:
         """Returns a new object whose `look_up` asks for all names anew.
 
-        Until then it keeps the present addresses of the names that the last `look_up` of this object had.
+        There a name that the last `look_up` of this object had keeps its present addresses until it is found again.
         """
         renewed = HostNames(self._clock)
         with self._changed:

@@ -171,7 +171,7 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
     """Runs one command of `rpcrdma` and returns its exit status; errors are printed in a line or two, not raised.
 
     `argv` are the arguments, None for those of the process. `when_loaded` is called before the command begins its work,
-    when the arguments are parsed.
+    when the arguments are parsed. Sets up the standard streams and the logging of this process, which stay so.
 
     Raises:
         SystemExit: the parser has ended the command, after --help or wrong usage.

@@ -31,8 +31,9 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma mv`: renames or moves the URLs `args.source` to `args.dest`; returns the exit status.
 
-    URLs that differ in scheme, host or port are an error (USAGE), which is printed before anything is moved. A source
-    that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    If `args.dest` is a directory, the sources are moved into it; several sources need one. URLs that differ in scheme,
+    host or port are an error (USAGE), which is printed before anything is moved. A source that fails, as one in another
+    export, is reported, and the others follow. Raises RpcRdmaError if a connection fails.
     """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 

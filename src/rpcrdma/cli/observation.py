@@ -44,7 +44,7 @@ def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
     the address of that option until the context ends. The URL is printed on standard error.
 
     Raises:
-        ConnectFailed: the address cannot be listened at.
+        ConnectFailed: the address cannot be listened at, or the package prometheus-client is not installed.
     """
     args.metrics_told = None
     if getattr(args, "client_metrics", None) is None:

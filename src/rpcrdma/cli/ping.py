@@ -79,7 +79,8 @@ async def run(args: argparse.Namespace) -> int:
     and returns; cancelled before, it raises CancelledError.
 
     Raises:
-        RpcRdmaError: the server cannot be reached, or does not have the program.
+        RpcRdmaError: the server cannot be reached, does not have the program, or the connection is lost, even after
+            answers; only a call without a reply in time is counted as lost.
     """
     import asyncio  # noqa: PLC0415 - see `run_async`
 

@@ -40,8 +40,8 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma put`: copies the local files and trees `args.source` to the URL `args.dest`.
 
     A source that is a URL, and a destination that is none, are errors (USAGE), which are printed before anything is
-    copied. Failures of files and trees are reported, and the others follow, unless a connection fails. Returns the
-    exit status.
+    copied. Failures of files and trees are printed, and the others follow. A connection that fails is printed, not
+    raised, and ends the copying. Then prints the totals (`Copies.report`), and returns the exit status.
     """
     if not is_url(args.dest):
         return no_url(args.dest)

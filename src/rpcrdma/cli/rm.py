@@ -36,8 +36,8 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma rm`: removes the files, and with -r the trees, at the URLs `args.url`; returns the exit status.
 
     A URL without a path, or that ends in . or .., is an error (USAGE), which is printed before anything is removed.
-    Other failures are reported, except for missing files with -f, and the other URLs follow. Raises RpcRdmaError if a
-    connection fails.
+    Other failures are reported, except for missing files with -f, and the other URLs follow. A tree in which --exclude
+    keeps entries stays, with a message, and is no failure. Raises RpcRdmaError if a connection fails.
     """
     for url in args.url:
         if not url.path.strip("/"):

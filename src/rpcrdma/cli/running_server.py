@@ -188,7 +188,8 @@ class RunningServer:
     ) -> None:
         """Changes the running server to settings that `takes` has returned: to all of them, or to none if this raises.
 
-        Then waits, 10 s at most, for running calls in removed exports: a cancellation meanwhile changes nothing back.
+        Then, if an export was removed, given another directory or taken from version 4, waits for its closing, after
+        the end of all running calls, 10 s at most: a cancellation meanwhile changes nothing back.
 
         Args:
             found: the settings.

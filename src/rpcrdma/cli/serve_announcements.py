@@ -127,7 +127,7 @@ def _acting(export: Exported, *, as_callers: bool) -> str:
 
 
 def announce_event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
-    """Announces an event: with `args.json` it puts `event` into `args.events`, else it logs `text`."""
+    """Announces an event: with `args.json` it puts `event` into `args.events`, else it logs `text` at level INFO."""
     if args.json:
         args.events.put(event)
     else:

@@ -87,7 +87,8 @@ class AccessLog:
 def opened_log(setting: Path | str) -> Destination:
     """Opens the place of the access log that the setting `access-log` names: a file, "journal", or "off".
 
-    The place of "off" discards all records. Blocks, for a file PATH_ANSWERS_S (30) seconds at most.
+    A missing file is made. The place of "off" discards all records. Blocks, for a file PATH_ANSWERS_S (30) seconds at
+    most.
 
     Raises:
         NoAccessLog: the log cannot be written, or its file system does not answer.

@@ -61,7 +61,8 @@ def _expiry_s(certificate: Path) -> float | None:
 class ServerHealth:
     """Checks the exports and the certificate of a running server every five seconds, in a thread of its own.
 
-    A file system that does not answer holds up this thread alone.
+    A file system that does not answer holds up this thread alone, and so the checks of the other exports. The store of
+    an exported URL is not asked: once served, it counts as there.
 
     Args:
         exports: returns all exports of the server.

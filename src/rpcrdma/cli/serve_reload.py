@@ -49,7 +49,8 @@ class ConfigurationReload:
         """Is called at the end of each reading with whether the settings of the files are in use; None: nothing is
         called."""
         self.last: tuple[float, str] | None = None
-        """The time of the last reading, in seconds since 1970, and a line on failures, or ""; None: there was none."""
+        """The time of the last reading, in seconds since 1970, and a line on what was not applied, or ""; None: no
+        reading has ended."""
 
     def request(self) -> None:
         """Requests another reading by `run`; several requests during a reading lead to a single one after it.

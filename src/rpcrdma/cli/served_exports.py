@@ -92,8 +92,9 @@ class ServedExports:
             step: called in that step, before the exports change; its exception propagates, and nothing changes.
 
         Returns:
-            A function that waits, 10 s at most, for running calls in removed exports; their closing continues after
-            that. Nothing is awaited between the change and the return: a cancellation comes before both.
+            A function that waits, 10 s at most, until removed exports are closed, after the end of all running calls,
+            those in other exports, too; later it happens in the background. Nothing is awaited between the change and
+            the return: a cancellation comes before both.
 
         Raises:
             ValueError, OSError: an export cannot be served, data of a removed export is lost, or a file system does not
@@ -167,7 +168,7 @@ class ServedExports:
             _LOGGER.exception("cannot close removed exports")
 
     async def close(self) -> None:
-        """Stops waiting for running calls in removed exports, whose files stay open until the server closes."""
+        """Gives up closing removed exports, whose files then stay open until the server closes."""
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)

@@ -169,8 +169,8 @@ def json_line(value: Any) -> None:
 def json_text(value: Any) -> str:
     """Returns a value, of types that `json.dumps` takes, as a JSON document on one line.
 
-    Octets of names that are no UTF-8 are shown as in URLs (%FF). Beside such a name stands the whole name in Base64,
-    under its key with `_base64` added.
+    Octets of names that are no UTF-8 are shown as in URLs (%FF). A dictionary with such a name as a value also gets the
+    whole name in Base64, under its key with `_base64` added; texts under "message" and "hint" are excepted.
     """
     import json  # noqa: PLC0415 - most commands print none
 
@@ -207,7 +207,7 @@ def talk(line: str, *, level: int = 20) -> None:
     """Prints one line on standard error, with control characters escaped, and flushes the stream.
 
     `level` is a level of `logging`; 20 is INFO. It suppresses no line: it becomes the line's priority if standard error
-    is systemd's journal.
+    is systemd's journal. Raises OSError if the stream refuses the line.
     """
     text = printable(line)
     sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")

@@ -48,7 +48,10 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """Shows a bar on standard error, removed at the context's end, and yields the `Bar`; no terminal: shows nothing.
+    """Shows a bar on standard error, removed at the context's end, and yields the `Bar`.
+
+    While it is shown, text written to `sys.stdout` appears on standard error instead, above the bar. Without a terminal
+    there, or with TERM=dumb, it shows nothing and changes no stream.
 
     Args:
         description: the text before the bar.
@@ -100,7 +103,8 @@ def progress_line(total: int) -> Iterator[Callable[[str], None]]:
     """Shows on a terminal which of `total` steps is under way, in a line that the end of the context removes.
 
     Yields:
-        A function to call at the beginning of each step, with the step's name. Without a terminal it does nothing.
+        A function to call at the beginning of each step, with the step's name. Without a terminal, or with TERM=dumb,
+            it does nothing.
     """
     if not _can_be_written_over():
         yield lambda _: None

@@ -286,8 +286,9 @@ def _faults_of_credentials(found: Effective, names: Iterable[str]) -> Iterator[M
 def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: PathLooks) -> Iterator[Mistake]:
     """Yields a mistake for each file of certificates that cannot be used, and warnings (`Mistake.is_warning`).
 
-    The warnings: the certificate expires within 14 days; `tls-name` does not bar clients without a certificate. `looks`
-    has looked at the files; they are loaded only if they can be read and no other setting conflicts with them.
+    The warnings: the certificate has expired, or does so within 14 days; `tls-name` does not bar clients without a
+    certificate. `looks` has looked at the files; they are loaded only if they can be read and no other setting
+    conflicts with them.
     """
     faults = [*looks.faults(FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
     yield from faults
@@ -321,7 +322,8 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: P
 def report(faults: list[Mistake], *, as_json: bool) -> int:
     """Prints the mistakes, 100 at most, on standard error; returns USAGE if one is an error, DONE for warnings alone.
 
-    `as_json`: whether all of them are printed as one JSON object on standard output as well.
+    `as_json`: whether all of them are printed as one JSON object on standard output as well. If not, each error has an
+    object of its own there where `console.errors_as_json` is set.
     """
     failed = any(not fault.is_warning for fault in faults)
     shown, more = first_ones(faults)

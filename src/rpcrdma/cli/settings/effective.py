@@ -101,7 +101,8 @@ def effective(args: argparse.Namespace) -> Effective:
     """Returns values and origins of all settings: of the command line, else of the files, else the defaults.
 
     Reads the configuration file and the files `exports.d/*.toml` beside it; mistakes in them are part of the result.
-    Exports of the command line replace all those of the files.
+    Exports of the command line replace all those of the files. `-v` without --log-level replaces the log level of the
+    files: its value is None then.
 
     Args:
         args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the path

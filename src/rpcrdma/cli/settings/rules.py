@@ -45,7 +45,7 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields the results of `faults_of_hosts`, then a warning for each rule by which every host may act as root.
 
     The export's own terms are judged as its last rule. A rule whose `squash` comes from the export has no warning of
-    its own. `names` must have looked up the hosts of all rules.
+    its own, one with mistaken values none. `names` must have looked up the hosts of all rules.
     """
     yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
