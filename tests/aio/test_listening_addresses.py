@@ -213,6 +213,8 @@ async def test_the_least_protection_changes_for_the_next_call_of_each_connection
         serve([_Nothing()], ["tcp://127.0.0.1:0"], options=options) as server,
         connect(server.listening[0], v3.PROGRAM) as clear,
     ):
+        with pytest.raises(ValueError, match="xprtsec is 'TLS'"):
+            server.require("TLS")  # type: ignore[arg-type]
         await clear.call(v3.NULL, None)
         server.require("tls")
         with pytest.raises(AuthError):

@@ -421,8 +421,9 @@ async def test_rdma_is_refused_with_the_names_of_its_protections(hosts: Hosts) -
 
 
 def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> None:
-    with pytest.raises(ValueError, match="xprtsec is 'ssl', not one of none, tls, mtls"):
-        ConnectOptions(xprtsec="ssl")  # type: ignore[arg-type]
+    for made in (ConnectOptions, TcpServerConfig):
+        with pytest.raises(ValueError, match="xprtsec is 'TLS', not one of none, tls, mtls"):
+            made(xprtsec="TLS")  # type: ignore[arg-type]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for options, words in (
         (ConnectOptions(xprtsec="mtls"), "no certificate of this host; name its file (HostAuthentication(cert"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, NoReturn
 
 from rpcrdma.aio.drivers.tls_socket import ALPN
+from rpcrdma.aio.misuse import check_word
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import HostName, XprtSec, host_name
 from rpcrdma.transport import Role, offered
@@ -40,6 +41,8 @@ class HostAuthentication:
     Used for TLS over TCP, and for host authentication in version 2 of RPC-over-RDMA, which has a `policy`
     (docs/tls.md). Files are in PEM; they are read at the start, and again for the first connection after they have
     changed. If they are unfit then, a warning is logged, and what was read before stays in use.
+
+    Raises ValueError for an unknown `policy`.
     """
 
     policy: Literal["off", "optional", "required"] | None = None
@@ -59,6 +62,10 @@ class HostAuthentication:
     """DNS names, IP addresses or URIs, of which the peer's certificate must have one. If empty, a client expects the
     host that it connects to, and a server accepts every host that its authorities vouch for. A server needs
     `authorities` for them."""
+
+    def __post_init__(self) -> None:
+        if self.policy is not None:
+            check_word("policy", self.policy, [policy.value for policy in HostPolicy])
 
     @property
     def wanted(self) -> HostPolicy:

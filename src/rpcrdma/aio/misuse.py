@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ __all__ = [
     "check_loop",
     "check_options",
     "check_type",
+    "check_word",
     "known_options",
     "not_seconds",
 ]
@@ -176,6 +177,16 @@ def all_of(name: str, values: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     for number, each in enumerate(elements):
         check_type(f"{name}[{number}]", each, kind)
     return elements
+
+
+def check_word(name: str, value: object, words: Collection[str]) -> None:
+    """Checks that `value`, the argument with the name `name`, is one of `words`.
+
+    Raises:
+        ValueError: it is none of them; the message has `name` and all `words`.
+    """
+    if value not in words:
+        raise ValueError(f"{name} is {value!r}, not one of {', '.join(words)}")
 
 
 def not_seconds(timeout_s: object) -> TypeError:

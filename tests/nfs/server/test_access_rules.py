@@ -448,8 +448,8 @@ def test_terms_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=r"principal|name of a host|xprtsec"):
             AccessTerms(**wrong)
-    for other in ({"transports": ()}, {"transports": ("udp",)}, {"versions": (2,)}):
-        with pytest.raises(ValueError, match=r"transports|versions"):
+    for other in ({"transports": ()}, {"transports": ("udp",)}, {"versions": (2,)}, {"groups": "Server"}):
+        with pytest.raises(ValueError, match=r"transports|versions|groups"):
             ExportTerms(name="/d", **other)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cannot be written"):
         Export(name="/d", url="memory://x", read_only=True, rules=(AccessTerms(),))

@@ -29,7 +29,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
-from rpcrdma.aio.misuse import Opening, all_of, check_options, check_type, known_options
+from rpcrdma.aio.misuse import Opening, all_of, check_options, check_type, check_word, known_options
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -172,8 +172,7 @@ class ConnectOptions:
         check_options(self, "connect_timeout_s", "call_timeout_s", "record_octets_max")
         all_of("services", self.services, Service)
         version_choice(self.rpcrdma_version)
-        if self.xprtsec not in XPRTSEC_CHOICES:
-            raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
+        check_word("xprtsec", self.xprtsec, XPRTSEC_CHOICES)
         self.all_extensions()
         if isinstance(self.security, str):
             security_flavor(self.security)

@@ -352,6 +352,7 @@ class Server:
 
         Raises:
             LocalProtocolError: "tls" or "mtls" of a server that listens at rdma:// or was made without a certificate.
+            ValueError: `xprtsec` is another word.
         """
         if xprtsec != "none" and any(url.startswith("rdma") for url in self.listening):
             raise LocalProtocolError(NO_TLS_OVER_RDMA)

@@ -20,13 +20,13 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.misuse import check_options, known_options
+from rpcrdma.aio.misuse import check_options, check_word, known_options
 from rpcrdma.aio.server.connection_limits import Admission, connections_that_fit
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX, TLS_HANDSHAKES_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.host_identity import XprtSec
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 from rpcrdma.transport import Role
 from rpcrdma.wire.peer_text import printable
 
@@ -46,8 +46,8 @@ _RELIEF_S = 1.0
 class TcpServerConfig:
     """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults.
 
-    Raises ValueError for a number that is negative or not finite, or 0 `record_octets_max`, and TypeError for an
-    unknown option or a value of another type.
+    Raises ValueError for a number that is negative or not finite, 0 `record_octets_max` or an unknown `xprtsec`, and
+    TypeError for an unknown option or a value of another type.
     """
 
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
@@ -72,6 +72,7 @@ class TcpServerConfig:
 
     def __post_init__(self) -> None:
         check_options(self, "record_octets_max")
+        check_word("xprtsec", self.xprtsec, XPRTSEC_CHOICES)
 
 
 class TcpServer:
@@ -224,7 +225,8 @@ class TcpServer:
         """Changes whether calls in the clear are answered (`xprtsec` "none") or refused ("tls" and "mtls" alike).
 
         It holds for later calls on present connections, too. Whether clients must show certificates does not change.
-        Raises LocalProtocolError for "tls" and "mtls" of a server that was made without a certificate.
+        Raises LocalProtocolError for "tls" and "mtls" of a server that was made without a certificate, and ValueError
+        for another word.
         """
         if self._tls is None and xprtsec != "none":
             raise LocalProtocolError(f"a server made without a certificate has no TLS to ask for: {_NAME_CERTIFICATE}")

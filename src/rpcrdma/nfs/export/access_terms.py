@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from rpcrdma.aio.misuse import check_word
 from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -85,8 +86,7 @@ class AccessTerms:
     """The security flavors of calls to the export, the preferred one first; MOUNT lists them."""
 
     def __post_init__(self) -> None:
-        if self.xprtsec not in XPRTSEC_CHOICES:
-            raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
+        check_word("xprtsec", self.xprtsec, XPRTSEC_CHOICES)
         for number in (self.anonymous_uid, self.anonymous_gid):
             if not 0 <= number < _NO_ID:
                 raise ValueError(f"{number} is not the number of a user or group: use 0 to {_NO_ID - 1}")
@@ -158,8 +158,8 @@ class ExportTerms(AccessTerms):
     to be empty there, so that this rule matches every caller of its `hosts`; nothing checks that.
 
     Raises:
-        ValueError: as `AccessTerms`; or the name is invalid, or `transports` or `versions` is empty or has an unknown
-            element.
+        ValueError: as `AccessTerms`; or the name is invalid, `transports` or `versions` is empty or has an unknown
+            element, or `groups` is unknown.
     """
 
     name: str
@@ -187,6 +187,7 @@ class ExportTerms(AccessTerms):
         # `super()` does not find the class that `slots` makes anew.
         AccessTerms.__post_init__(self)
         check_name(self.name)
+        check_word(f"groups of {self.name}", self.groups, ("client", "server"))
         for what, given, known in (("transports", self.transports, TRANSPORTS), ("versions", self.versions, VERSIONS)):
             if not given or not set(given) <= set(known):
                 raise ValueError(f"{what} of {self.name} is {given!r}: use some of {', '.join(map(str, known))}")
