@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -183,9 +184,12 @@ async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None
             assert buffer is not None
             order.append(name)
             share.release(buffer)
+            assert share is not faulty, "a fault of one connection, for which the others do not wait"
 
         share.wait(MIB, resume)
 
+    faulty = pool.share("a")
+    wait(faulty, "faulty")
     for number in range(2):
         wait(one, f"one {number}")
     wait(other, "other")
@@ -193,8 +197,11 @@ async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None
     assert order == []
     assert pool.waited_for
     holder.release(held[0])
+    escaped: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
     await until(lambda: not pool.waited_for)
-    assert order == ["one 0", "other", "one 1"]
+    assert len(escaped) == 1
+    assert order == ["faulty", "one 0", "other", "one 1"]
     for buffer in held[1:]:
         pool.release(buffer)
     assert pool.lent_octets == 0

@@ -397,5 +397,9 @@ async def test_a_fault_of_our_own_costs_one_connection(
         assert faulty.calls_taken.results.held_octets == faulty._arguments.held_octets == 0
         await other.call(v3.NULL, None)
     assert escaped == []
-    (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert "a fault in the connection with 127.0.0.1" in logged
+    # A second fault is not raised either: it may be of a result that others of the worker pool follow.
+    for faults in (1, 2):
+        logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert len(logged) == faults
+        assert "a fault in the connection with 127.0.0.1" in logged[-1]
+        faulty.calls_taken._on_fault(MemoryError())

@@ -238,6 +238,23 @@ def test_a_result_that_has_not_been_taken_keeps_its_thread() -> None:
         assert rig.next() == ["a1"]
 
 
+def test_a_result_that_cannot_be_delivered_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pool_of(8) as rig:
+        for name in ("a", "b"):
+            rig.call(name, name)
+            rig.gates[name].release()
+        rig.next(2)
+        rig.pool.shutdown(wait=True)
+        bell, faulty = rig.pool._bell, rig.pool._results[0][0].call
+        assert bell is not None
+        monkeypatch.delitem(rig.__dict__, "finished")
+        with pytest.raises(AttributeError):
+            rig.pool._on_bell(bell)
+        rig.finished = []
+        rig.pool._on_bell(bell)
+        assert [*rig.finished, faulty] in (["a", "b"], ["b", "a"])
+
+
 def test_what_waits_at_the_end_is_dropped() -> None:
     with pool_of(1) as rig:
         rig.call("a", "a1", 5)

@@ -236,9 +236,15 @@ class BufferPool:
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
-                if share.take_turn():
-                    self.turns.had_turn(share, waits=share.waits)
-                    self.serve_soon()
+                resumed = True
+                try:
+                    resumed = share.take_turn()
+                finally:
+                    # Also after a fault of this connection, for which the others must not wait.
+                    if resumed:
+                        self.turns.had_turn(share, waits=share.waits)
+                        self.serve_soon()
+                if resumed:
                     break
 
 

@@ -156,8 +156,9 @@ class WorkerPool(Generic[T, R]):
     """Runs calls in at most `workers` threads, by `run(call, worker)`; connections of all clients take turns.
 
     `run` must not raise. The event loop calls `deliver(call, result)` with each result, after the thread counts as
-    idle. It calls `let_go(call)` instead for a waiting call whose connection has ended, unless the call was submitted
-    with `may_be_let_go=False`. All methods are called in the thread of the event loop `loop` (None: the running one).
+    idle; if that raises, the other results are delivered nonetheless. It calls `let_go(call)` instead for a waiting
+    call whose connection has ended, unless the call was submitted with `may_be_let_go=False`. All methods are called in
+    the thread of the event loop `loop` (None: the running one).
     """
 
     def __init__(
@@ -427,7 +428,13 @@ class WorkerPool(Generic[T, R]):
                 _one_less(self._of_hosts, self._host_of(calls.client.address))
             self._part_if_done(calls)
             self._start()
-            self._deliver(turn.call, result)
+            try:
+                self._deliver(turn.call, result)
+            except BaseException:
+                # The results behind it are of other connections; there is no bell without threads.
+                if self._bell is not None:
+                    self._ring(self._bell)
+                raise
 
     def _work(self, bell: _Bell, worker: Worker) -> None:
         """Executes calls as a thread of the pool, and sleeps between them, until `shutdown`; `bell` wakes the loop."""

@@ -352,9 +352,7 @@ class RdmaConnection(CallsMade):
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Logs `error`, a fault of this side's code, and ends the connection; after an earlier fault just raises it."""
-        if self._broken:
-            raise error
+        """Logs `error`, a fault of this side's code, and ends the connection; raises nothing."""
         self._broken = True
         _LOGGER.error("a fault in the connection with %s, which is ended", self._name, exc_info=error)
         self._queue_pair.abort("an internal error")
@@ -420,8 +418,10 @@ class RdmaConnection(CallsMade):
                 if endpoint.wanted_octets and not self._waits_for_memory and self.end_reason is None:
                     self._waits_for_memory = True
                     self._arguments.wait(endpoint.wanted_octets, self._pull_on)
-        except Exception as error:  # noqa: BLE001 - logged
-            self._break(error)  # a second one is raised
+        except Exception as error:
+            if self._broken:
+                raise
+            self._break(error)
             self._turn()
         if self._broken:
             driver.close()
