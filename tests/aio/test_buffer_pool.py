@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.transport import TransportConfig
 from support.cases import each_case
 from support.waiting import until
 
@@ -299,3 +303,11 @@ def test_of_what_has_arrived_a_connection_takes_28_of_256_mebibytes_and_16_clien
     assert other.take_in(MIB)
     other.give_back(MIB)
     assert other.held_octets == 0
+
+
+async def test_a_connection_for_which_the_device_has_no_room_leaves_no_client_behind() -> None:
+    link = Mock(peer=("192.0.2.1", 1), active=False, open=Mock(side_effect=ConnectFailed("no room")))
+    pools = BufferPool(), BufferPool()
+    with pytest.raises(ConnectFailed, match="no room"):
+        RdmaConnection(link, transport=TransportConfig(), results=pools[0], arguments=pools[1])
+    assert [pool.turns._clients for pool in pools] == [{}, {}]

@@ -110,7 +110,6 @@ class RdmaConnection(CallsMade):
         self.origin = CallOrigin(host, "rdma")
         """The peer's address, transport and proved host, for rules of access; replaced when the host is proved."""
         self._name = authority(*self.peer)
-        self._arguments = arguments.share(host)
         self._active_at = self._loop.time()
         self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
@@ -134,6 +133,7 @@ class RdmaConnection(CallsMade):
         self.timer = timer = DeadlineTimer(self._loop, self._turn)
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
+        self._arguments = arguments.share(host)  # a connection that `open` refuses has no end, which closes the share
         self._endpoint = Endpoint(
             driver.queue_pair,
             driver.protection_domain,
