@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 import rpcrdma
 import rpcrdma.sync
+from rpcrdma.aio.misuse import Opening
 from rpcrdma.nfs import FileOptions, v3
 from rpcrdma.rpc import Service
 from support.cases import each_case
@@ -91,6 +94,42 @@ def test_an_object_that_is_not_yet_opened_names_the_remedy(open_it: Callable[[],
     with pytest.raises(AttributeError, match=message):
         unopened.mkdir("reports")
     assert not hasattr(unopened, "mkdir"), "programs that look for attributes see none"
+
+
+class _Numbered(Opening[Any]):
+    OPENED_BY = "numbered"
+
+    def __init__(self) -> None:
+        self.made: list[Mock] = []
+
+    async def _open(self) -> Any:
+        self.made.append(Mock(close=AsyncMock()))
+        return self.made[-1]
+
+
+async def test_uses_of_one_opening_that_overlap_close_each_its_own_object_once() -> None:
+    numbered, ends = _Numbered(), asyncio.Event()
+
+    async def use() -> None:
+        async with numbered as own:
+            await ends.wait()
+            own.close.assert_not_called()
+        own.close.assert_called_once()
+
+    async with numbered as outer:
+        earlier = asyncio.ensure_future(use())
+        await asyncio.sleep(0)
+        async with numbered as inner:
+            later = asyncio.ensure_future(use())
+            await asyncio.sleep(0)
+        assert [each.close.called for each in numbered.made] == [each is inner for each in numbered.made]
+    outer.close.assert_called_once()
+    ends.set()
+    await asyncio.gather(earlier, later)
+    # As the fixture of a test may be entered and left.
+    await numbered.__aenter__()
+    await asyncio.ensure_future(numbered.__aexit__())
+    assert [each.close.call_count for each in numbered.made] == [1] * 5
 
 
 _OPTIONS = [

@@ -83,7 +83,8 @@ class Opening(ABC, Generic[C]):
     OPENED_BY: ClassVar[str]
     """The name of the function as a program writes it, for messages."""
 
-    _opened: C | None = None
+    _opened: tuple[tuple[asyncio.Task[Any] | None, C], ...] = ()
+    """What `async with` has opened and not closed, the oldest first, with the tasks that did."""
 
     # A checker of types reports the missing attribute by itself.
     if not TYPE_CHECKING:
@@ -106,12 +107,16 @@ class Opening(ABC, Generic[C]):
     __enter__ = AsynchronousOnly("async with")
 
     async def __aenter__(self) -> C:
-        self._opened = await self._open()
-        return self._opened
+        opened = await self._open()
+        self._opened += ((asyncio.current_task(), opened),)
+        return opened
 
     async def __aexit__(self, *error: object) -> None:
-        if self._opened is not None:
-            await self._opened.close()
+        # Statements of several tasks may overlap; but the fixture of a test may exit in another task than it entered.
+        task = asyncio.current_task()
+        last = ([each for each in self._opened if each[0] is task] or self._opened)[-1]
+        self._opened = tuple(each for each in self._opened if each is not last)
+        await last[1].close()
 
 
 def known_options(options: type[T]) -> type[T]:
