@@ -195,6 +195,7 @@ def test_a_refusal_with_a_status_that_nobody_knows_is_named_by_its_numbers() -> 
         for minor in (0, 12345, 0xFFFFFFFF):
             told = mechanism.explained(major, minor, "host")
             assert told.startswith("the server refuses the ticket")
+            assert "; " not in told, "which would stand before a remedy"
             assert (f"code {minor:#x} of Kerberos" in told) == bool(minor)
     assert "No credentials were supplied" in mechanism.explained(0x70000, 0, "host")
 

@@ -121,6 +121,7 @@ def assert_terminated(victim: Victim, expected: bytes) -> None:
     assert (event.by_peer, event.protocol_error) == (True, True)
     # The upper layer is told what the Terminate tells: layer, type and code.
     assert f"({expected[20] >> 4}/{expected[20] & 15}/{expected[21]:02x})" in event.reason
+    assert "; " not in event.reason, "which would stand before a remedy"
     assert (victim.take(), victim.qp.wants_close) == (expected, True)
     assert {completion.status for completion in completions_of(victim.qp)} <= {Status.FLUSHED}
     assert victim.writable == bytes(LENGTH)

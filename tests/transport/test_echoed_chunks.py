@@ -77,7 +77,7 @@ def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
 def test_octets_are_where_they_were_offered_to_be_and_no_octets_may_be_anywhere(handle: int, offset: int) -> None:
     assert returned_length(chunk(4), chunk(0, handle=handle, offset=offset), "chunk") == 0
     for length in (1, 4):
-        with pytest.raises(RemoteProtocolError, match=f"{length} octets returned at handle"):
+        with pytest.raises(RemoteProtocolError, match=f"{length} octets returned at handle [^;]*$"):
             returned_length(chunk(4), chunk(length, handle=handle, offset=offset), "chunk")
 
 

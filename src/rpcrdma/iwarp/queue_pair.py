@@ -475,7 +475,7 @@ class IwarpQueuePair:
         if not may_speak:
             self._end(str(fault), by_peer=by_peer, protocol_error=True)
             return
-        self._flush(f"{fault}; terminated: {message.words}", by_peer=by_peer, protocol_error=True)
+        self._flush(f"{fault} (terminated: {message.words})", by_peer=by_peer, protocol_error=True)
         self._sender.last_words(message)
         self._move(Input.FAULT)
         if not self._sender.out.pieces:

@@ -278,7 +278,7 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
         if returned.length and (returned.handle != offered.handle or returned.offset != offered.offset):
             raise RemoteProtocolError(
                 f"{what}: {returned.length} octets returned at handle {returned.handle:#010x}, offset "
-                f"{returned.offset:#x}; offered were handle {offered.handle:#010x}, offset {offered.offset:#x}",
+                f"{returned.offset:#x}, but offered were handle {offered.handle:#010x}, offset {offered.offset:#x}",
                 rfc="8166 3.4.6",
             )
         full = full and returned.length == offered.length

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 
 from rpcrdma.aio.client.known_servers import KnownServers
-from rpcrdma.aio.client.rdma_dialer import RdmaDialer, end_attempts
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer, end_attempts, with_added_cause
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
 
@@ -90,11 +90,11 @@ def _tell(dialer: RdmaDialer, cause: str, waiting: Sequence[RdmaDialer]) -> None
 
 
 def _cause(dialer: RdmaDialer, error: ConnectFailed) -> str:
-    return str(error).rpartition("; ")[0].removeprefix(f"cannot connect to {dialer.url.authority}: ")
+    cause, semicolon, remedy = str(error).rpartition("; ")
+    return (cause if semicolon else remedy).removeprefix(f"cannot connect to {dialer.url.authority}: ")
 
 
 def _all_failed(failures: dict[RdmaDialer, ConnectFailed], last: RdmaDialer) -> ConnectFailed:
     error = failures.pop(last)
-    message, _, remedy = str(error).rpartition("; ")
     others = "".join(f", and by {dialer.provider.name}: {_cause(dialer, each)}" for dialer, each in failures.items())
-    return ConnectFailed(f"{message}{others}; {remedy}", refused=error.refused)
+    return with_added_cause(error, others)

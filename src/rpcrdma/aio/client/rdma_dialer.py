@@ -23,7 +23,7 @@ from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClo
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport import offered
 
-__all__ = ["RdmaDialer", "end_attempts"]
+__all__ = ["RdmaDialer", "end_attempts", "with_added_cause"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _PATIENCE = 0.1
@@ -164,8 +164,8 @@ class RdmaDialer:
             connection = await second
         except ConnectFailed as error:
             lost = "" if first.end_reason is None else f" ({first.end_reason.reason})"
-            tried = f"version {newest} of RPC-over-RDMA had no answer{lost}, then version {fallback} was tried"
-            raise ConnectFailed(f"{error}; {tried}", refused=error.refused) from None
+            tried = f", in version {fallback} of RPC-over-RDMA after version {newest} had no answer{lost}"
+            raise with_added_cause(error, tried) from None
         known.guessed(server, fallback, loop.time(), connection.statistics)
         return connection
 
@@ -199,6 +199,12 @@ class RdmaDialer:
                 raise ConnectFailed(f"{self.url.authority}: {error}") from None
             raise ConnectFailed(self.provider.explain_unmade(self.url.authority, str(error))) from None
         return connection
+
+
+def with_added_cause(error: ConnectFailed, more: str) -> ConnectFailed:
+    """Returns a copy of `error` whose message has `more` behind the cause, before the last "; " and the remedy."""
+    cause, semicolon, remedy = str(error).rpartition("; ")
+    return ConnectFailed(f"{cause}{more}; {remedy}" if semicolon else f"{remedy}{more}", refused=error.refused)
 
 
 def end_attempts(attempts: Iterable[asyncio.Task[RdmaConnection]], chosen: RdmaConnection | None, reason: str) -> None:
