@@ -133,6 +133,7 @@ async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url
     Raises:
         NoSuchExport: no export contains `url`.
         OSError: there is no such file, or the server refuses it.
+        RpcRdmaError: the connection cannot be made or fails, the user is refused, or the server breaks the protocol.
     """
     args = listing.args
     filesystem, path = await servers.locate(url)

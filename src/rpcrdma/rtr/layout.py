@@ -88,8 +88,10 @@ class Frame(NamedTuple):
 class GroupLayout(NamedTuple):
     """The layout of a whole message.
 
-    `frames` are its transmissions, `numbers` has the segment numbers of each item, and `header` is the length of the
-    first transmission's header, together with the header of the version before it.
+    `frames` are its transmissions. `numbers` has for each item the numbers of the placeable segments that the item
+    fills. These count through the buffers of all transmissions: with m placeable segments in a buffer, those of
+    transmission i (from 0) have the numbers from i * m on. `header` is the octets of the first transmission before the
+    payload stream: the common header of the protocol version, and behind it the extension's header.
     """
 
     frames: tuple[Frame, ...]

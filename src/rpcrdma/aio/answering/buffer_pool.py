@@ -147,8 +147,9 @@ class BufferPool:
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
         """Returns a buffer of at least `length` and at most `room` octets; None if `length` exceeds `room`.
 
-        The buffer's whole size counts as lent. The caller holds the pool's `lock`. `share` is the borrower; None stands
-        for the pool's own `acquire`.
+        The buffer's whole size is added to `lent_octets` of the pool; what `share`, the borrower, and its client hold
+        is left for the caller to count. `share` None stands for the pool's own `acquire`. The caller holds the pool's
+        `lock`.
         """
         if length > room:
             return None

@@ -365,7 +365,10 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds when a server's end became idle; None at a client, if `busy`, or after `ready()`."""
+        """The loop time in seconds when a server's end became idle; None while `busy`, and at a client.
+
+        Also None from the first `ready` on, for good: the server may call the client at any time.
+        """
         return None if self.busy or self._ready else self._last_active_at
 
     @property

@@ -233,7 +233,10 @@ class FsspecStore:
             return bytes(data)
 
     def complain(self, path: str, text: str) -> None:
-        """Logs `text` as a warning, a fault with the object at `path`; at most one fault of the store a minute."""
+        """Logs `text` as a warning, a fault with the object at `path`; at most one fault of the store a minute.
+
+        Further faults are held back: `flush`, or the next fault that is logged, logs their number and the last of them.
+        """
         with self._lock:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
