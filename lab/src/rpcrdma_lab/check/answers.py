@@ -112,7 +112,8 @@ def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
 def refused() -> list[Step]:
     """Returns steps that expect RDMA_ERROR with ERR_CHUNK, then the reply to a NULL call or the connection's end.
 
-    That end is noted as another reading than this library's.
+    That end is no failure, but noted as the reading "ended-after-error" (`READINGS`): the verdict is DIFFERS unless
+    another step fails.
     """
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
@@ -120,7 +121,8 @@ def refused() -> list[Step]:
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
     """Returns steps that expect a message or event which one of the patterns (docs/send.md) matches.
 
-    After it the connection continues, which a NULL call and its reply show, or ends, which is noted as another reading.
+    After it the connection continues, which a NULL call and its reply show, or ends. That end is no failure, but noted
+    as the reading "ended-after-error" (`READINGS`): the verdict is DIFFERS unless another step fails.
     """
     return [hear(first, *others), *afterwards(1, _ENDED)]
 

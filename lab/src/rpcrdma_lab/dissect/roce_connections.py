@@ -252,8 +252,9 @@ class RoceConnections:
     def _begin_alone(self, direction: _Direction, time_s: float | None) -> Iterator[RoceMessage]:
         """Begins a connection of which only one direction was found, and yields the messages of its waiting packets.
 
-        `direction` is (receiver's address, receiver's queue pair, sender's address). `time_s` is the time in seconds
-        of messages about other connections that are forgotten for it.
+        `direction` is (receiver's address, receiver's queue pair, sender's address). If another connection has to be
+        forgotten for the new one, the messages left of the other one are yielded first; `time_s` (seconds, None:
+        unknown) is the time of messages that have none of their own.
         """
         waiting = self._waiting.pop(direction)
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))

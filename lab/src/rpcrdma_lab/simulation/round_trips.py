@@ -67,7 +67,7 @@ def cells(found: CallAccount) -> list[str]:
 def measured(model: FabricModel, variant: Variant, operation: Operation, size: int) -> Row:
     """Measures an operation with `size` octets of data on a new simulated connection, and returns counts and times.
 
-    It runs in a virtual event loop of its own, and must not be called within a running event loop.
+    The calls run in a virtual event loop of their own.
 
     Args:
         model: the delays of the fabric, which include the distance.
@@ -77,6 +77,7 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
 
     Raises:
         RpcRdmaError: a call failed.
+        RuntimeError: an event loop is running in this thread.
     """
     return Row(
         operation=operation.name,
@@ -97,6 +98,7 @@ def rows(
 
     Raises:
         RpcRdmaError: a call failed.
+        RuntimeError: an event loop is running in this thread.
     """
     operations = measured_calls.OPERATIONS if operations is None else operations
     return [measured(model, variant, operation, size) for operation in operations for variant in variants]
@@ -112,6 +114,7 @@ def curves_over_distance(
 
     Raises:
         RpcRdmaError: a call failed.
+        RuntimeError: an event loop is running in this thread.
     """
     points = [(each, replace(model, miles=each), size) for each in miles]
     return [_curves("miles", points, variants, operation) for operation in operations]
@@ -126,6 +129,7 @@ def curves_over_size(
 
     Raises:
         RpcRdmaError: a call failed.
+        RuntimeError: an event loop is running in this thread.
     """
     points = [(size, model, size) for size in sizes]
     return [_curves("octets", points, variants, operation) for operation in operations]
