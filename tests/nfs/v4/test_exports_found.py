@@ -115,6 +115,15 @@ def test_exports_are_found_with_their_flavors_whichever_these_are(serve: Callabl
         assert found_by(Calling(serve({"name": "/", "security": security}).server)) == [(b"/", expected)]
 
 
+@needs_root
+def test_flavors_of_other_mechanisms_than_kerberos_are_left_out(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.security.KERBEROS_OID", b"\x2b\x06\x01")
+    served = serve({"name": "/a", "security": (SecurityFlavor.KRB5, SecurityFlavor.SYS)})
+    assert found_by(Calling(served.server)) == [(b"/a", (1,))]
+
+
 class Refusing(Calling):
     """Refuses the first operation of the next calls with the statuses in `refusals`; None: does not refuse."""
 

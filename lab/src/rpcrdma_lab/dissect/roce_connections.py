@@ -274,7 +274,7 @@ def _answers(response: RocePacket, request: RocePacket) -> bool:
     if kind.operation is not Operation.READ_REQUEST:
         return response.psn == request.psn
     asked = request.extended(0, _READ)[2]
-    return 0 <= ahead_of(response.psn, request.psn) <= asked // _SMALLEST_MTU_OCTETS
+    return 0 <= ahead_of(response.psn, request.psn) <= max(asked - 1, 0) // _SMALLEST_MTU_OCTETS
 
 
 _READ = struct.Struct(">QII")

@@ -46,7 +46,8 @@ class SocketInUse(OSError):
     """
 
     def __init__(self, path: Path, process: int) -> None:
-        super().__init__(f"{path} is the admin socket of the server with process {process}")
+        server = f"the server with process {process}" if process else "a server"
+        super().__init__(f"{path} is the admin socket of {server}")
         self.path = path
         self.process = process
 

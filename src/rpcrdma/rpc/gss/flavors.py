@@ -5,7 +5,11 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["SECURITY_NAMES", "GssService", "SecurityFlavor", "security_flavor"]
+__all__ = ["KERBEROS_OID", "SECURITY_NAMES", "GssService", "SecurityFlavor", "security_flavor"]
+
+
+KERBEROS_OID: Final = bytes.fromhex("2a864886f712010202")
+"""The object identifier of Kerberos version 5, 1.2.840.113554.1.2.2, without tag and length, as Linux sends it."""
 
 
 class GssService(enum.IntEnum):

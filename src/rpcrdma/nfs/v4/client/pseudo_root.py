@@ -33,7 +33,7 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
     secinfo_style4,
 )
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.gss.flavors import KERBEROS_OID, SecurityFlavor
 from rpcrdma.rpc.program import Caller
 from rpcrdma.xdr.codec import Decoder
 
@@ -185,12 +185,16 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
 def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
     """Returns the flavors in a result of SECINFO, in order, those of RPCSEC_GSS as pseudo-flavors.
 
-    Pseudo-flavors are the numbers of RFC 2623 section 2.3.1. RPCSEC_GSS with a service unknown here is left out.
+    Pseudo-flavors are the numbers of RFC 2623 section 2.3.1. RPCSEC_GSS with a mechanism other than Kerberos, or with a
+    service unknown here, is left out.
     """
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
     for each in answer.flavors:
-        number = each.flavor if each.value is None else by_service.get(int(each.value.service))
+        info = each.value
+        if info is not None and info.oid != KERBEROS_OID:
+            continue
+        number = each.flavor if info is None else by_service.get(int(info.service))
         if number is not None:
             found.append(number)
     return tuple(found)

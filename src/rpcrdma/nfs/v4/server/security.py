@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rpcrdma.nfs.export.tree import Node
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, object_named, parent_of
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.gss.flavors import KERBEROS_OID, SecurityFlavor
 
 __all__ = ["flavors_of_current", "flavors_of_name"]
-
-_KERBEROS: Final = bytes.fromhex("2a864886f712010202")
-"""The mechanism's object identifier 1.2.840.113554.1.2.2, without tag and length, as Linux sends and takes it."""
 
 
 def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
     service = flavor.service
     if service is None:
         return nfs4.secinfo4(int(flavor), None)
-    return nfs4.secinfo4(nfs4.RPCSEC_GSS, nfs4.rpcsec_gss_info(_KERBEROS, 0, nfs4.rpc_gss_svc_t(service)))
+    return nfs4.secinfo4(nfs4.RPCSEC_GSS, nfs4.rpcsec_gss_info(KERBEROS_OID, 0, nfs4.rpc_gss_svc_t(service)))
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
