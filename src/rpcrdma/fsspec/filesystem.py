@@ -436,6 +436,7 @@ class RdmaFileSystem(ServerFileSystem):
         Args:
             path1: the present path, or a pattern.
             path2: the new path; an existing directory, or a path that ends with a slash, takes the object by its name.
+                A file replaces an existing file at the new path.
             recursive: whether a copy includes the contents of directories.
             _kwargs: ignored, `maxdepth` as by fsspec's local files: a directory is moved whole.
         """

@@ -128,8 +128,8 @@ def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> Hos
     """Makes the identity of a host from its validated certificate.
 
     Args:
-        certificate: the certificate as `ssl.SSLObject.getpeercert` returns it; names other than DNS names, IP addresses
-            and URIs are left out.
+        certificate: the certificate as `ssl.SSLObject.getpeercert` returns it; names of its subjectAltName other than
+            DNS names, IP addresses and URIs are left out.
         channel_binding: 32 octets that identify the TLS handshake.
     """
     names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())

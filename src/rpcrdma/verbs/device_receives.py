@@ -81,10 +81,10 @@ class ReceiveSlab:
         return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets that has arrived in `receive`, one of the receives in this memory.
+        """Counts `receive`, one of those in this memory, as posted no longer; returns its message of `octets` octets.
 
-        A message of at most the pool's `plain_octets` is a copy, `bytes`; a longer one is a `ScatteredBuffer` of the
-        slab, which keeps the slab in use.
+        To be called once each time that the receive was posted. A message of at most the pool's `plain_octets` is a
+        copy, `bytes`; a longer one is a `ScatteredBuffer` of the slab, which keeps the slab in use.
         """
         self.posted -= 1
         if octets <= self._pool.plain_octets:

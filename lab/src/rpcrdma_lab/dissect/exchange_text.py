@@ -70,9 +70,10 @@ def _body(part: str, body: Field | None) -> list[str]:
 
 
 def _listed(pieces: list[str]) -> list[str]:
-    """Returns lines of at most 72 columns with the texts `pieces`, joined by commas.
+    """Returns indented lines of at most 72 columns with the texts `pieces`, escaped by `_ascii` and joined by commas.
 
-    A line ends within a text only if the text is longer than a line.
+    The first line begins with two spaces, further lines with four. A line ends within a text only if the text is longer
+    than a line.
     """
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]

@@ -86,7 +86,12 @@ class _Group:
 
 
 class Transmissions:
-    """The unfinished RPC messages in several transmissions of each end, and the properties that the end announced."""
+    """The state of the round-trip extension on one connection, by which its transmissions are joined and checked.
+
+    For each end it has the unfinished group (the transmissions that carry one RPC message), the properties of the
+    extension that the end has announced, and what the end's unanswered requests prescribe for their responses.
+    `Sequences` joins the continued messages of RPC-over-RDMA version 2.
+    """
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}

@@ -74,9 +74,13 @@ class Turn(Generic[T]):
 
 
 class _Bell:
-    """Wakes one thread from others through an eventfd, without the interpreter's lock.
+    """Wakes one thread from others through an eventfd, `fd`.
 
-    `blocks`: whether `wait` blocks; the event loop uses a bell that does not.
+    `ring` and `wait` release the interpreter's lock for their system call, so that the woken thread finds the lock
+    free. `blocks`: whether `wait` blocks; the event loop, which watches `fd`, uses a bell that does not.
+
+    Raises:
+        OSError: the process has no descriptor left.
     """
 
     __slots__ = ("fd",)
@@ -331,7 +335,10 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then has that call run."""
+        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then has that call run.
+
+        A thread must be idle, which is not checked here: `_give_thread`, the caller, is called only then.
+        """
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:

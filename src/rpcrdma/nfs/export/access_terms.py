@@ -132,7 +132,7 @@ class AccessTerms:
         return self.hosts is None or _within(origin.host, self.hosts)
 
     def takes(self, principal: str | None) -> bool:
-        """Returns whether a principal matches `principals` of the rule; does not look at the host.
+        """Returns whether a principal matches `principals` of the rule (empty: all do); does not look at the host.
 
         Args:
             principal: the principal that RPCSEC_GSS has proved; None: a call without a proof, which matches only a rule
