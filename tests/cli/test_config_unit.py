@@ -88,7 +88,8 @@ SRV_A = ["Wants=srv.mount", "After=srv.mount", "Wants=srv-a.mount", "After=srv-a
         (
             export("a", "/var/a") + export("b", "/var/b", 'access = "ro"\nsquash = "none"'),
             ["ReadWritePaths=-/var/a", "ReadOnlyPaths=-/var/b",
-             "CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_MKNOD"],
+             "CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_MKNOD",
+             "PrivateDevices=no", "DevicePolicy=closed", "DeviceAllow=char-* m", "DeviceAllow=block-* m"],
         ),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,11 +29,16 @@ def open_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def serve(rpcrdma_command: str) -> Serve:
-    """`with serve("DIR" or "--export=..."...) as url:` gives the URL that the server says it listens on."""
+    """`with serve("DIR" or "--export=..."...) as url:` gives the URL that the server says it listens on.
+
+    `through` is the beginning of the server's command line.
+    """
 
     @contextlib.contextmanager
-    def running(*arguments: str, listen: str = "tcp://127.0.0.1:0") -> Iterator[SplitResult]:
-        command = [rpcrdma_command, "serve", *arguments, "--listen", listen]
+    def running(
+        *arguments: str, listen: str = "tcp://127.0.0.1:0", through: Sequence[str] = ()
+    ) -> Iterator[SplitResult]:
+        command = [*through, rpcrdma_command, "serve", *arguments, "--listen", listen]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
             assert server.stdout is not None
             said = []

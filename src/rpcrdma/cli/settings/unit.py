@@ -18,6 +18,8 @@ _TEMPORARY: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is 
 """The directories that `PrivateTmp=yes` replaces: systemd.exec(5)."""
 _OF_ROOT: Final = "CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_MKNOD"
 """The capabilities that a caller with the rights of root uses, beyond those of the unit."""
+_MAKES_DEVICES: Final = ("PrivateDevices=no", "DevicePolicy=closed", "DeviceAllow=char-* m", "DeviceAllow=block-* m")
+"""What CAP_MKNOD takes: `PrivateDevices=yes` takes it away again, and the devices are to be made and not used."""
 _WRITTEN: Final = ("state-dir", "admin", "access-log")
 """The settings with paths that the server writes, beside the exports."""
 _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
@@ -94,7 +96,7 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     if _meet(used, _TEMPORARY):
         service.append("PrivateTmp=no")
     if any(rule.squash == "none" for export in found.exports for rule in export.admitting):
-        service.append(f"CapabilityBoundingSet={_OF_ROOT}")
+        service += [f"CapabilityBoundingSet={_OF_ROOT}", *_MAKES_DEVICES]
     mounts = [f"RequiresMountsFor={_word(path)}" for path in (*sorted(required), *own)]
     # A mount that is required and fails keeps the unit from its start, and one that is unmounted stops it.
     mounts += [f"{order}={mount_unit(point)}" for point in sorted(wanted) for order in ("Wants", "After")]
