@@ -1,4 +1,4 @@
-"""Mounting from servers that say nothing, and from servers without version 3."""
+"""Mounting from servers that say nothing, that refuse, and that lack version 3."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import CallTimeout, ConnectFailed, ProgramMismatch, ProgramUnavailable
+from rpcrdma.errors import AuthError, CallTimeout, ConnectFailed, ProgramMismatch, ProgramUnavailable
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import mount_client
 from rpcrdma.nfs.client.mount_client import Mount, NoSuchExport, confirm_root, list_exports, mount_export
+from rpcrdma.rpc.auth import AuthStat
 from support.cases import each_case
 from support.loops import in_virtual_time
 from support.waiting import time_passes
@@ -131,3 +132,56 @@ async def test_where_another_server_answers_mount_the_lack_of_version_3_is_named
     caller: Any = _OfVersion4()
     with pytest.raises(ConnectFailed, match="speaks NFS version 4 alone"):
         await confirm_root(caller, Url(scheme="tcp", host="127.0.0.1", port=1, path="/"), mounted)
+
+
+class _InTlsAlone(_Silent):
+    """A server that refuses all calls in the clear."""
+
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float = 0) -> None:
+        raise AuthError(AuthStat.AUTH_TOOWEAK)
+
+
+@each_case("work", [mount_export, list_exports])
+@each_case("named", [0, 1, 2])
+@in_virtual_time
+async def test_a_refusal_for_too_little_protection_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, work: Any, named: int
+) -> None:
+    async def connected(*_: object, **__: object) -> _InTlsAlone:
+        return _InTlsAlone()
+
+    async def any_port(url: Url, mount_port: int | None, *_: object) -> AsyncIterator[int]:
+        assert mount_port == 20048, "another port than a named one would be that of another server"
+        yield mount_port
+
+    monkeypatch.setattr(mount_client, "connect_nfs", connected)
+    monkeypatch.setattr(mount_client, "_connected", connected)
+    monkeypatch.setattr(mount_client, "_ports", any_port)
+    url = Url(scheme="tcp", host="192.0.2.1", port=1, path="/", mount_port=20048 if named == 1 else None)
+    options, port = ConnectOptions(), 20048 if named == 2 else None
+    given = [url, options] if work is list_exports else [url, options, await connected()]
+    with pytest.raises(AuthError, match="AUTH_TOOWEAK; it asks for more protection"):
+        await work(*given, mount_port=port)
+
+
+class _Undecided(_WithExports):
+    """A MOUNT service whose exports have the names of the statuses of MNT."""
+
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float = 0) -> Any:
+        if procedure is mount.EXPORT:
+            return [mount.exportnode(status.name, []) for status in mount.mountstat3]
+        if procedure is mount.MNT and args != "MNT3_OK":
+            return mount.mountres3(mount.mountstat3[args], None)
+        return await super().call(procedure, "/other")
+
+
+@in_virtual_time
+async def test_only_an_export_that_mount_denies_is_shown_as_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connected(*_: object, **__: object) -> _Undecided:
+        return _Undecided(knows=True)
+
+    monkeypatch.setattr(mount_client, "connect_nfs", connected)
+    found = await list_exports(Url(scheme="tcp", host="192.0.2.1", port=1, path="/"), ConnectOptions())
+    assert {each.name for each in found if each.flavors is None} == {"MNT3ERR_ACCES", "MNT3ERR_PERM"}
+    assert [each.name for each in found if each.flavors] == ["MNT3_OK"]
+    assert len(found) == len(mount.mountstat3)

@@ -21,6 +21,7 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority, unanswered
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.errors import (
+    AuthError,
     CallTimeout,
     ConnectFailed,
     HostAuthenticationFailed,
@@ -35,9 +36,11 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.nfs import mount, port_mapper, v3
+from rpcrdma.nfs.client.paths import names_in, normal
 from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP, check_may_be_asked
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, NfsPermission, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.program import Caller
 
 __all__ = [
@@ -93,10 +96,8 @@ class Mount:
 class Exported:
     """An export of a server, as `list_exports` describes it.
 
-    Attributes:
-        name: the name of the export.
-        clients: the hosts or networks that may mount it, empty if the server names none; None from NFS version 4.
-        flavors: the security flavors, empty if the server names none; None if this client may not mount the export.
+    `clients` are the hosts or networks that may mount it, empty if the server names none; None from NFS version 4.
+    `flavors` are the security flavors, empty if they are not known; None if this client may not mount the export.
     """
 
     name: str
@@ -159,8 +160,8 @@ async def mount_export(
         ConnectFailed: no MOUNT service answers (the message names the ports tried), or the NFS server has no version 3.
         CallTimeout: the MOUNT service at a TCP port takes the connection and stays silent; further ports are not tried.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
-        RpcRdmaError: with `nfs`, NFS does not answer: the errors of `Caller.call`; or a MOUNT service breaks the
-            protocol.
+        RpcRdmaError: with `nfs`, NFS does not answer: the errors of `Caller.call`; or MOUNT breaks the protocol, or
+            asks for more protection (AuthError).
     """
 
     async def mounted(caller: Caller, port: int) -> Mount:
@@ -204,10 +205,13 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
         nodes = await caller.call(mount.EXPORT, None, timeout_s=options.connect_timeout_s)
         found = []
         for node in sorted(nodes, key=lambda node: node.ex_dir):
-            flavors = None
-            with contextlib.suppress(NfsError):
+            flavors: tuple[int, ...] | None
+            try:
                 _, flavors = await _mnt(caller, node.ex_dir, options.connect_timeout_s)
                 await caller.call(mount.UMNT, node.ex_dir, timeout_s=options.connect_timeout_s)
+            except NfsError as error:
+                # Any other error says nothing of the client: MNT3ERR_IO and MNT3ERR_SERVERFAULT may pass.
+                flavors = None if isinstance(error, NfsPermission) else ()
             found.append(Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups), flavors))
         return found
 
@@ -250,8 +254,8 @@ async def _at_mount_service(
         ConnectFailed: no service answers, and the message names the ports tried; `nfs` answers no call at all; or a
             NULL call on `nfs`, made after MOUNT has failed, finds no NFS version 3.
         NotPermitted, HostNotFound, HostAuthenticationFailed: a connection to a TCP port fails so; no other is tried.
-        NfsError, RpcRdmaError: the other errors of `work`, as CallTimeout at a TCP port; or, before TCP ports are
-            tried, that NULL call has no answer.
+        NfsError, RpcRdmaError: the other errors of `work`: CallTimeout at a TCP port, AuthError at a named one or, with
+            AUTH_TOOWEAK, on `nfs`; or, before TCP ports are tried, that NULL call has no answer.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
@@ -262,6 +266,9 @@ async def _at_mount_service(
             await _offers_mount(nfs, url, options.connect_timeout_s)
             return await work(nfs, 0)
         except _REFUSALS as error:
+            if isinstance(error, AuthError) and error.stat == AuthStat.AUTH_TOOWEAK:
+                # The connection has too little protection, in the clear for a server with TLS alone: for NFS as well.
+                raise
             if instead is None or not isinstance(error, (RpcError, _Silence)):
                 # If NFS does not answer either, that error matters more than MOUNT's; so does the lack of version 3.
                 with contextlib.suppress(RpcError), contextlib.nullcontext() if instead else _version_3_at(url):
@@ -292,6 +299,9 @@ async def _at_mount_service(
                 error.add_note(f"MOUNT was answered by {answered}; if {url.authority} is another server, {_REMEDY}")
             raise
         except (ConnectFailed, TransportClosed, RpcError) as error:
+            if mount_port is not None and isinstance(error, AuthError):
+                error.found_at(f"tcp://{authority(url.host, port)}")
+                raise
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     if nfs is not None:
         # Without an answer MOUNT is the better clue.
@@ -399,12 +409,12 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
             once, without further tries.
         RpcRdmaError: the errors of `Caller.call`; RpcError for the list of exports is ignored.
     """
-    names = _names(path)
+    names = names_in(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
     listed: dict[str, list[str]] | None = None
     with contextlib.suppress(RpcError):
         exports = await caller.call(mount.EXPORT, None, timeout_s=timeout_s)
-        listed = {_normal(node.ex_dir): [group.gr_name for group in node.ex_groups] for node in exports}
+        listed = {normal(node.ex_dir): [group.gr_name for group in node.ex_groups] for node in exports}
         # A list may leave out exports that this caller may mount: listed ones are tried first, then all others.
         candidates.sort(key=listed.__contains__, reverse=True)
     first: NfsError | None = None
@@ -412,12 +422,11 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
         try:
             handle, flavors = await _mnt(caller, export, timeout_s)
         except NfsError as error:
-            if first is None:
-                first = error
+            first = first or error
             if error.status not in {nfsstat3.NFS3ERR_NOENT, nfsstat3.NFS3ERR_NOTDIR, nfsstat3.NFS3ERR_ACCES}:
                 raise
         else:
-            below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
+            below = "/".join(names[len(names_in(export)) :]) + ("/" if path.endswith("/") else "")
             directory = "/" + below.lstrip("/")
             return Mount(
                 export=export, handle=handle, directory=directory, listed=frozenset(listed or ()), flavors=flavors
@@ -461,7 +470,6 @@ async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[by
     """Calls MNT; returns an export's (root handle, security flavors). Raises NfsError and errors of `Caller.call`."""
     reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
     if reply.value is None:
-        # The codes are NFSv3's own.
         raise nfs_error(nfsstat3(int(reply.fhs_status)), export)
     return reply.value.fhandle, tuple(reply.value.auth_flavors)
 
@@ -490,11 +498,3 @@ def _cause(error: RpcRdmaError, host: str, port: int) -> str:
     """Returns the message of `error` up to "; ", without the "cannot connect to HOST:PORT: " or "HOST:PORT " before."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
-
-
-def _names(path: str) -> list[str]:
-    return [name for name in path.split("/") if name]
-
-
-def _normal(path: str) -> str:
-    return "/" + "/".join(_names(path))

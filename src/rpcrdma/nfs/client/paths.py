@@ -10,7 +10,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 
-__all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of", "told_target"]
+__all__ = ["Path", "base_name", "components", "join", "listed_name", "names_in", "normal", "text_of", "told_target"]
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 """A path on the server: `str`, `bytes` or an `os.PathLike` of either. The server gets the octets of names unchanged."""
@@ -48,6 +48,16 @@ def components(path: str) -> list[str]:
     if names and pieces[-1] in {"", "."}:
         names.append(".")
     return names
+
+
+def names_in(path: str) -> list[str]:
+    """Splits `path` at slashes and returns its names in order, without empty names."""
+    return [name for name in path.split("/") if name]
+
+
+def normal(path: str) -> str:
+    """Returns `path` as an absolute path with single slashes and none at the end; "/" for a path without names."""
+    return "/" + "/".join(names_in(path))
 
 
 def join(directory: str, path: str) -> str:
