@@ -105,7 +105,8 @@ def test_config_show_names_each_origin(command: Command, file: Path) -> None:
         "idle-timeout (3600 for RDMA, 360 for TCP) default",
         "tls-cert - default",
         'sec ["krb5", "sys"] line 7',
-        f'directory "{file.parent}/one" line 8',
+        'name "/one" line 9',
+        f'directory "{file.parent}/one" line 10',
         'hosts ["192.0.2.0/24"] line 16',
     ):
         assert row.split() in rows

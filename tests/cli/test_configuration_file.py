@@ -272,8 +272,9 @@ def test_values_have_their_lines_and_paths_begin_at_the_file(tmp_path: Path) -> 
     assert found.server == {"crc": (False, f"{file}:1"), "state-dir": (tmp_path / "state", f"{file}:2")}
     own, more = found.exports
     assert (own.name, own.source) == ("/", tmp_path / "../d")
-    assert own.origins == {"": f"{file}:3", "sec": f"{file}:6"}
-    assert (more.name, more.source, more.origins) == ("/b", "s3://b", {"": f"{tmp_path}/exports.d/a.toml:1"})
+    assert own.origins == {"": f"{file}:3", "name": f"{file}:4", "directory": f"{file}:5", "sec": f"{file}:6"}
+    places = {key: f"{tmp_path}/exports.d/a.toml:{line}" for key, line in (("", 1), ("name", 2), ("url", 3))}
+    assert (more.name, more.source, more.origins) == ("/b", "s3://b", places)
 
 
 DOCUMENT = '''\

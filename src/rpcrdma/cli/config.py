@@ -109,9 +109,10 @@ def _show(args: argparse.Namespace) -> int:
     rows = _rows(server)
     rows += [("", "", ""), ("[defaults]", "", ""), *_rows(defaults)]
     for export in found.exports:
-        rows += [("", "", ""), ("[[export]]", "", ""), ("name", _written(export.name), export.origins[""])]
+        rows += [("", "", ""), ("[[export]]", "", export.origins[""])]
         key = "directory" if isinstance(export.source, Path) else "url"
-        rows += [(key, _written(export.shown), export.origins[""])]
+        for name, value in (("name", export.name), (key, export.shown)):
+            rows += [(name, _written(value), export.origins.get(name, export.origins[""]))]
         rows += _rows({name: term for name, term in _terms(export).items() if term[1] != defaults[name][1]})
         for rule in export.rules:
             rows += [("", "", ""), ("[[export.rule]]", "", rule.origins[""])]

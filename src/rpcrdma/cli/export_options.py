@@ -55,8 +55,9 @@ class RuleArgument:
 class ExportArgument:
     """An export as the command line or a file has it; `own` are the settings that it sets, by attribute of `Exported`.
 
-    `source` is a directory or a URL of fsspec. `origins` has the place (FILE:LINE) of the export under "", and that of
-    each setting in `own`; it is empty for exports of the command line. `mistaken`: whether its table has mistakes.
+    `source` is a directory or a URL of fsspec. `origins` has the place (FILE:LINE) of the export under "", those of its
+    keys "name" and "directory" or "url", and that of each setting in `own`; it is empty for exports of the command
+    line. `mistaken`: whether its table has mistakes.
     `mistaken_terms` are the attributes with mistaken values, which are not in `own`. Without a valid name in the file,
     `name` is the place of the export.
     """
@@ -89,7 +90,8 @@ class ExportedRule:
     principals: Sequence[str] = ()
     certificates: Sequence[str] = ()
     origins: Mapping[str, str] = field(compare=False)
-    """The place of the rule or export under "", that of each setting by attribute: FILE:LINE, or its other origin."""
+    """The place of the rule or export under "", that of each setting by attribute: FILE:LINE, or its other origin; of
+    an export in a file also those of "name" and "directory" or "url"."""
     mistaken: frozenset[str] = field(default=frozenset(), compare=False)
     """The attributes with mistaken values in a file; they have defaults instead, in a rule the export's values."""
 

@@ -224,7 +224,10 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
     group = parser.add_argument_group("logging", argument_default=argparse.SUPPRESS)
     LOG_LEVEL.add_to(group)
     group.add_argument(
-        "-v", "--verbose", action="count", help="log more: -v is info (connections, mounts), -vv debug (each call)"
+        "-v",
+        "--verbose",
+        action="count",
+        help="log more: -v is info (connections, mounts), -vv debug (each call of a client)",
     )
     return group
 

@@ -247,6 +247,7 @@ class _File:
         mistaken = len(self._found.faults) > before
         name = values["name"].value if "name" in values else self._place(path)
         own, origins = self._own_terms(path, values, _DEFAULTS_KEYS)
+        origins |= {key: values[key].origin for key in ("name", "directory", "url") if key in values}
         unknown = frozenset(_DEFAULTS_KEYS[key].dest for key in wrong if key in _DEFAULTS_KEYS)
         self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken, unknown))
 
