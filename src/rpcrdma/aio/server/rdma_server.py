@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.calls_made import observer_of
-from rpcrdma.aio.connections.negotiated import PropertyValue
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
@@ -315,7 +314,7 @@ class RdmaServer:
             logging.INFO,
             f"connected {connection.peer[0]}",
             "rdma connection from %s: version %s, provider %s, inline %d/%d octets, credits %d (back: %d), %s, "
-            "remote invalidation %s, reads %d/%d%s%s",
+            "remote invalidation %s, reads %d/%d%s",
             name,
             agreed.version,
             ProviderInUse(agreed.provider, agreed.device),
@@ -327,7 +326,6 @@ class RdmaServer:
             "on" if agreed.remote_invalidation else "off",
             agreed.inbound_reads,
             agreed.outbound_reads,
-            _listed(agreed.peer_properties),
             "" if host is None else f", host {host.subject}",
             extra={"event": event},
             most=CONNECTION_LINES_MAX,
@@ -357,10 +355,3 @@ class RdmaServer:
         else:
             kind = f"disconnected {connection.peer[0]}"
             self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)
-
-
-def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """Returns a clause for the log, "; of the client: NAME VALUE, ...", on its transport properties; "" for None."""
-    if properties is None:
-        return ""
-    return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"
