@@ -7,7 +7,7 @@ from upath import UPath
 
 def main(top: str) -> None:
     folder = UPath(top) / "notes"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "a.txt").write_text("first")
     (folder / "b.txt").write_text("second")
     print("names:", sorted(path.name for path in folder.iterdir()))

@@ -33,7 +33,7 @@ def test_an_example_prints_what_it_should(served: Served, name: str, protocol: s
     require(*TOOLS[name].packages)
     folder = served.directory / f"{name}-{secrets.token_hex(4)}"
     folder.mkdir()
-    assert run_example(name, served.url(protocol, f"/data/{folder.name}")) == TOOLS[name].prints
+    assert run_example(name, served.url(protocol, f"/data/{folder.name}/made/by/it")) == TOOLS[name].prints
 
 
 @pytest.mark.data_tools

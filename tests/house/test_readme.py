@@ -34,7 +34,7 @@ COMMANDS = Path(os.environ.get("RPCRDMA_COMMANDS", Path(sys.executable).parent))
 """Where the command `rpcrdma` is; `make wheels` names an environment in which its wheels are installed."""
 INSTALLED = Path(sys.executable).parent != COMMANDS
 
-DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "h5py", "pandas", "polars", "torch"}
+DATA_TOOLS = {"dask", "datasets", "duckdb", "h5py", "pandas", "polars", "pyarrow", "torch"}
 """Packages that tools/data-tools.sh installs, and blocks of docs/data-tools.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
@@ -193,13 +193,24 @@ def test_certificates_made_as_documented_authenticate_hosts(tmp_path: Path) -> N
 IMPORTING = "\n".join(path.read_text() for path in PAGES if path.name != RUN_WHOLE)
 
 
-@pytest.mark.parametrize("body", [body for _, body in blocks("python", IMPORTING)])
+def tools_in(body: str) -> set[str]:
+    """The modules of data tools that a block of Python imports."""
+    named = set(re.findall(r"^(?:import|from) ([\w.]+)", body, re.MULTILINE))
+    return {name for name in named if name.partition(".")[0] in DATA_TOOLS}
+
+
+@pytest.mark.parametrize(
+    "body",
+    # The import of a data tool may start a process.
+    [
+        pytest.param(body, marks=[pytest.mark.thorough] if tools_in(body) else [])
+        for _, body in blocks("python", IMPORTING)
+    ],
+)
 def test_python_imports_what_exists(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples" / "callback")
     tree = ast.parse(body)
-    for tool in DATA_TOOLS & {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-    }:
+    for tool in tools_in(body):
         pytest.importorskip(tool, reason="not installed: tools/data-tools.sh installs it, and runs the block")
     aliases = {}
     for node in ast.walk(tree):
