@@ -6,7 +6,8 @@ connection's owner takes completions and events. `device_sends` has the send que
 receives of a pool. A memory window is bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed, so that the device reaches no memory any more; then
-outstanding work is reported as flushed. If a thread still runs rdma_connect, only `asked` destroys the queue pair.
+outstanding work is reported as flushed. If a thread still runs rdma_connect, only `asked` destroys the queue pair and
+reports the receives.
 """
 
 from __future__ import annotations
@@ -386,13 +387,10 @@ class DeviceQueuePair:
             return
         before, self.state = self.state, EndState.CLOSED
         if not self.asking:
+        Then ends the receives, whose memory the device could reach until then.
+
             self._part(before, private_data)
         self._sends.flush(self.completions)
-        while self._receives:
-            receive = self._receives.popleft()
-            if isinstance(receive.place, Pinned):
-                self.pd.unpin(receive.place)
-                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
@@ -404,6 +402,11 @@ class DeviceQueuePair:
             if before is EndState.REQUESTED:
                 self.parted = True
                 self._identifier.reject(private_data or b"")
+        while self._receives:
+            receive = self._receives.popleft()
+            if isinstance(receive.place, Pinned):
+                self.pd.unpin(receive.place)
+                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
             elif before is not EndState.IDLE:
                 self._identifier.disconnect()
         except OSError:
