@@ -60,6 +60,17 @@ def test_other_memory_is_registered_for_each_use_and_not_kept() -> None:
     memory.append(0)  # a registration would hold it
 
 
+@each_case("pooled", [True, False])
+@each_case("exposed", [True, False])
+def test_a_registration_that_fails_is_not_counted(pooled: bool, exposed: bool) -> None:
+    kept = Kept()
+    kept.device.attributes["max_regions"] = 0
+    memory = PooledMemory(OCTETS) if pooled else memoryview(bytearray(OCTETS))
+    with pytest.raises(LocalProtocolError):
+        kept.pd.register(memory, Access.REMOTE_READ) if exposed else kept.pd.pin(memory, 0)
+    assert (kept.pd.counts.made, kept.pd.counts.reused) == (0, 0)
+
+
 def test_a_part_is_found_in_the_registration_of_the_whole() -> None:
     kept, memory = Kept(), PooledMemory(OCTETS)
     for view, start in (

@@ -151,8 +151,9 @@ class DeviceProtectionDomain:
         if not remote:
             return DeviceRegion(self.pin(view, local), view, access)
         if not self._windows or not view:
+            exposed = self._register(view, local | remote)
             self.counts.made += 1
-            return DeviceRegion(Pinned(self._register(view, local | remote), 0, None), view, access)
+            return DeviceRegion(Pinned(exposed, 0, None), view, access)
         window = self._window()
         try:
             pinned = self.pin(view, local)
@@ -197,8 +198,9 @@ class DeviceProtectionDomain:
         """
         memory = data.obj if isinstance(data, memoryview) else data
         if type(memory) is not PooledMemory or not data:
+            region = self._register(data, rights | self._windows)
             self.counts.made += 1
-            return Pinned(self._register(data, rights | self._windows), 0, None)
+            return Pinned(region, 0, None)
         made = self.counts.made
         kept = self._kept.take(self, memory, self._register_pooled)
         self.counts.reused += made == self.counts.made
@@ -230,8 +232,9 @@ class DeviceProtectionDomain:
         return self._register(slab, rights)
 
     def _register_pooled(self, memory: PooledMemory) -> Region:
+        region = self._register(memory, Right.LOCAL_WRITE | self._windows, keep=False)
         self.counts.made += 1
-        return self._register(memory, Right.LOCAL_WRITE | self._windows, keep=False)
+        return region
 
     def _register(self, data: Buffer | PooledMemory, rights: int, *, keep: bool = True) -> Region:
         if self._domain is None:
