@@ -307,14 +307,21 @@ def test_work_that_the_device_could_not_do_is_told_in_words(status: int, words: 
 
 
 @each_case("sends", [True, False])
-def test_work_without_memory_ends_the_connection(joined: Joined, sends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_case(
+    ("error", "reason"), [(OutOfMemory("nothing left"), "nothing left"), (MemoryError(), "no memory for a message")]
+)
+def test_work_without_memory_ends_the_connection(
+    error: MemoryError, reason: str, sends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its call cannot fail alone, as the credits are spent by then."""
-    monkeypatch.setattr(device_memory, "bulk", Mock(side_effect=OutOfMemory("nothing left")))
-    if sends:
-        joined.near.post_send("s", [b"x"])
-    else:
-        joined.near.post_receives(1, ReceivePool(4096))
-    assert end_of(joined.near).reason == "nothing left"
+    near = Joined(DeviceInMemory()).near
+    with monkeypatch.context() as patch:
+        patch.setattr(device_memory, "bulk", Mock(side_effect=error))
+        if sends:
+            near.post_send("s", [b"x"])
+        else:
+            near.post_receives(1, ReceivePool(4096))
+    assert end_of(near).reason == reason
 
 
 @each_case(

@@ -11,7 +11,7 @@ import pytest
 from rpcrdma.errors import OutOfMemory
 from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
-from rpcrdma.verbs import device_receives
+from rpcrdma.verbs import Disconnected, device_receives
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_receives import _SLAB_BUFFERS
 from support.cases import each_case
@@ -135,6 +135,19 @@ def test_a_device_with_one_entry_has_its_messages_copied() -> None:
     assert receiving.message(b"short") == b"short"
     assert [receiving.in_place(long_message(each)) for each in range(40)] == [None] * 40
     assert receiving.registrations == 1
+
+
+def test_a_message_without_memory_for_its_copy_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceInMemory()
+    device.attributes["max_entries"] = 1
+    receiving = Receiving(device)
+    receiving._far.events.clear()
+    monkeypatch.setattr(SlabReceives, "draw", Mock(side_effect=MemoryError))
+    for data in (b"short", long_message(1), b"later"):
+        receiving._near.post_send("s", [data])
+    receiving._progress()
+    assert [each.wr for each in receiving._far.completions] == [b"short"]
+    assert receiving._far.events == [Disconnected(reason="no memory for a message", by_peer=False)]
 
 
 @each_case("mapped", [True, False])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.verbs.binding import ManagerEventKind
 from rpcrdma.verbs.binding import WorkStatus as Work
 
-__all__ = ["BROKEN", "ENDS", "REFUSALS", "REFUSED", "TOO_LONG", "UNSENT", "remedy_of"]
+__all__ = ["BROKEN", "ENDS", "REFUSALS", "REFUSED", "TOO_LONG", "UNSENT", "lack_of", "remedy_of"]
 
 UNSENT = {
     Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
@@ -48,6 +49,12 @@ _REMEDIES = {
     errno.EIO: _FAILED_DEVICE,
     errno.ENODEV: _FAILED_DEVICE,
 }
+
+
+def lack_of(error: LocalProtocolError | MemoryError) -> str:
+    """Returns the words for a lack of memory, or of room for it in the device, that ends a connection: `error`."""
+    # That of small memory is Python's own, without a text.
+    return str(error) or "no memory for a message"
 
 
 def remedy_of(error: OSError) -> str:

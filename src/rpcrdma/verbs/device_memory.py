@@ -366,7 +366,7 @@ class MemorySlots:
 
         Raises:
             LocalProtocolError: no more memory can be registered.
-            OutOfMemory: the system gives no more memory.
+            MemoryError: the system gives no more memory.
         """
         if not self._free:
             octets = self.octets

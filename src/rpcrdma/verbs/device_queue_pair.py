@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rpcrdma.errors import LocalProtocolError, OutOfMemory
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.verbs.binding import (
     Binding,
     ConnectionIdentifier,
@@ -30,16 +30,11 @@ from rpcrdma.verbs.binding import (
     removal_of,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
-from rpcrdma.verbs.device_ends import BROKEN, ENDS, REFUSALS, REFUSED, TOO_LONG, UNSENT
-from rpcrdma.verbs.device_memory import (
-    SCATTER_ENTRIES,
-    DeviceProtectionDomain,
-    DeviceRegion,
-    Pinned,
-)
+from rpcrdma.verbs.device_ends import BROKEN, ENDS, REFUSALS, REFUSED, TOO_LONG, UNSENT, lack_of
+from rpcrdma.verbs.device_memory import SCATTER_ENTRIES, DeviceProtectionDomain, DeviceRegion, Pinned
 from rpcrdma.verbs.device_receives import DeviceReceives, PostedReceive
 from rpcrdma.verbs.device_registrations import KeptRegistrations
-from rpcrdma.verbs.device_sends import OWN, SEND_ENTRIES_MAX, SLOT_OCTETS, DeviceSend, DeviceSends
+from rpcrdma.verbs.device_sends import OWN, SEND_ENTRIES_MAX, DeviceSend, DeviceSends
 from rpcrdma.verbs.posting import EndState
 from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.verbs.queue_pair import (
@@ -153,8 +148,8 @@ class DeviceQueuePair:
             return
         try:
             pinned = self.pd.pin(buffer, Right.LOCAL_WRITE)
-        except LocalProtocolError as error:
-            self.abort(str(error))
+        except (LocalProtocolError, MemoryError) as error:
+            self.abort(lack_of(error))
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
             return
         entries = ((pinned.region, pinned.start, len(buffer)),) if buffer else ()
@@ -169,8 +164,8 @@ class DeviceQueuePair:
         posted = len(self._receives) + count
         try:
             receives = [memory.take(posted) for _ in range(count)]
-        except (LocalProtocolError, OutOfMemory) as error:
-            self.abort(str(error))
+        except (LocalProtocolError, MemoryError) as error:
+            self.abort(lack_of(error))
             return
         self._post_receives(receives)
 
@@ -191,8 +186,6 @@ class DeviceQueuePair:
         send = DeviceSend(wr, Verb.SEND, gather_length(gather), signaled=signaled)
         if send.length > (most := self._sends.message_octets):
             raise LocalProtocolError(f"a Send of {send.length} octets: a message of the device has at most {most}")
-        if send.length > SLOT_OCTETS:
-            gather = [b"".join(gather)]
         self._post(send, opcode, gather, invalidate or 0, 0)
 
     def post_write(
@@ -237,9 +230,9 @@ class DeviceQueuePair:
         if self.state is not EndState.CLOSED:
             try:
                 self._sends.queue(send, opcode, self._sends.pinned(send, gather), handle, offset)
-            except (LocalProtocolError, OutOfMemory) as error:
+            except (LocalProtocolError, MemoryError) as error:
                 self._sends.release(send)
-                self.abort(str(error))
+                self.abort(lack_of(error))
             else:
                 return
         assert send.verb is not None
@@ -387,8 +380,6 @@ class DeviceQueuePair:
             return
         before, self.state = self.state, EndState.CLOSED
         if not self.asking:
-        Then ends the receives, whose memory the device could reach until then.
-
             self._part(before, private_data)
         self._sends.flush(self.completions)
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
@@ -396,17 +387,14 @@ class DeviceQueuePair:
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
         """Disconnects or rejects at the connection manager, ignoring errors; destroys memory windows and queue pair.
 
+        Then ends the receives, whose memory the device could reach until then.
+
         `before`: the state before the end; REQUESTED: rejects with `private_data` (None: empty); IDLE: only destroys.
         """
         try:
             if before is EndState.REQUESTED:
                 self.parted = True
                 self._identifier.reject(private_data or b"")
-        while self._receives:
-            receive = self._receives.popleft()
-            if isinstance(receive.place, Pinned):
-                self.pd.unpin(receive.place)
-                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
             elif before is not EndState.IDLE:
                 self._identifier.disconnect()
         except OSError:
@@ -414,6 +402,11 @@ class DeviceQueuePair:
             self.parted = True
         self.pd.end_windows()
         self._device.end()
+        while self._receives:
+            receive = self._receives.popleft()
+            if isinstance(receive.place, Pinned):
+                self.pd.unpin(receive.place)
+                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
 
     def release(self) -> None:
         """Releases all objects of the device that the connection has; must be called last, after the end."""
@@ -467,7 +460,11 @@ class DeviceQueuePair:
             self.pd.unpin(receive.place)
         else:
             assert self._receive_memory is not None
-            wr = self._receive_memory.delivered(receive, octets)
+            try:
+                wr = self._receive_memory.delivered(receive, octets)
+            except MemoryError as error:
+                self.abort(lack_of(error))
+                return
         ended = invalidated if invalidated and self.pd.invalidated(invalidated) else None
         self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 

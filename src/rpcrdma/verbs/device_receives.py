@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from rpcrdma.errors import LocalProtocolError, OutOfMemory
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.verbs.binding import Entry, Right
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlot, MemorySlots, Pinned, has_scatter_lists
@@ -128,7 +128,7 @@ class DeviceReceives:
 
         Raises:
             LocalProtocolError: no more memory can be registered.
-            OutOfMemory: the system gives no more memory.
+            MemoryError: the system gives no more memory.
         """
         if self._scatters:
             receive = next(self._rest, None)
@@ -158,7 +158,7 @@ class DeviceReceives:
             return None
         try:
             slab = ReceiveSlab(self._pd, self._pool)
-        except (LocalProtocolError, OutOfMemory):
+        except (LocalProtocolError, MemoryError):
             # To ask again would end registrations that are kept for calls, each time.
             self._room = False
             return None
@@ -170,6 +170,9 @@ class DeviceReceives:
 
         In a slab: as `ReceiveSlab.delivered`. In a slot, which is free for a further receive from now on: a copy, as
         `bytes` up to the pool's `short_octets`, else in a buffer that the pool lends.
+
+        Raises:
+            MemoryError: the system gives no more memory.
         """
         place = receive.place
         if isinstance(place, ReceiveSlab):

@@ -73,11 +73,12 @@ class DeviceSends:
         """Returns the gather list of work in registered memory, as (region, start in it, octets).
 
         `send`: the work. `gather`: its data. Data of at most `SLOT_OCTETS` is copied into a registered slot; longer
-        data is registered where it lies. The memory belongs to `send` until `release`.
+        data is registered where it lies, or where a copy lies, as a Send has one entry. The memory belongs to `send`
+        until `release`.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
-            OutOfMemory: the system gives no more memory.
+            MemoryError: the system gives no more memory.
         """
         if send.length <= SLOT_OCTETS:
             send.slot = slot = self._slots.take()
@@ -86,6 +87,8 @@ class DeviceSends:
                 slot.view[start : start + len(piece)] = piece
                 start += len(piece)
             return [slot.entry(start)]
+        if send.verb is Verb.SEND:
+            gather = [b"".join(gather)]
         entries: list[Entry] = []
         for piece in gather:
             if piece:
