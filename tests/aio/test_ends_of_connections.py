@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,9 +13,10 @@ from jumping_sockets import now_s, run
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
-from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.verbs import Disconnected, SoftwareProtectionDomain
+from rpcrdma.wire.native import Native, native
 from support.cases import each_case
-from support.raw_iwarp import startup_frame
+from support.raw_iwarp import fpdu, startup_frame, tagged, untagged
 from support.waiting import time_passes
 
 
@@ -59,6 +61,36 @@ def test_a_peer_that_leaves_its_end_open_is_awaited_while_it_sends_and_no_longer
             assert await ended_after(far, near, chatter_s, last_s) == pytest.approx(seconds)
 
     run(main)
+
+
+@each_case("receives", [None, native])
+def test_a_fault_of_this_side_while_it_receives_ends_the_connection_and_is_logged(
+    receives: Native | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        escaped = Mock()
+        loop.set_exception_handler(escaped)
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            pd = SoftwareProtectionDomain(secrets.randbits)
+            queue_pair = IwarpQueuePair(MpaRole.RESPONDER, pd, IwarpConfig(), 1460, native=receives)
+            driver = IwarpDriver(loop, near, queue_pair, Mock(), Mock(), DeadlineTimer(loop), peer="peer")
+            far.send(startup_frame("Req", 0x50, 2, bytes(4)))
+            await taken()
+            queue_pair.accept(b"")
+            queue_pair.post_receives(1, Mock(octets=64, short_octets=0, draw=Mock(side_effect=MemoryError)))
+            driver.flush()
+            for frame in (tagged(0, 0, 0), untagged(3, 0, 1, b"x")):
+                far.send(fpdu(frame))
+                await taken()
+            assert queue_pair.events[-1] == Disconnected(reason="an internal error", by_peer=False)
+            driver.close()
+        escaped.assert_not_called()
+
+    run(main)
+    assert "a fault in the connection with peer" in caplog.text
 
 
 def test_a_peer_that_ends_its_stream_is_not_awaited() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from rpcrdma.iwarp import MpaRole
@@ -228,6 +230,17 @@ def test_the_end_of_the_stream_ends_the_last_words() -> None:
     assert (raw.qp.state, raw.qp.wants_close) == (State.LAST_WORDS, False)
     raw.qp.end_of_stream()
     assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
+
+
+def test_a_connection_ends_without_memory_for_a_send_that_has_arrived_in_part() -> None:
+    raw = connected(MpaRole.RESPONDER)
+    pool = Mock(octets=64, short_octets=64, draw=lambda: memoryview(bytearray(64)))
+    raw.qp.post_receives(1, pool)
+    raw.give(fpdu(untagged(3, 0, 1, b"x", last=False)))
+    pool.draw = Mock(side_effect=MemoryError)
+    raw.qp.abort("enough")
+    assert end_of(raw.qp).reason == "enough"
+    assert raw.qp.wants_close
 
 
 def test_an_end_without_last_words_is_complete() -> None:

@@ -7,6 +7,7 @@ unfinished FPDU or message.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 
 from rpcrdma.iwarp.outbound import ReadResponse
@@ -127,5 +128,7 @@ class NativeReceiver(Receiver):
         Receives with a buffer, posted with the receive or drawn from the pool for a Send that has arrived in part,
         complete with the status FLUSHED; the others get no completion.
         """
-        self.take_over()
+        # A Send that has arrived in part is dropped even without memory for it.
+        with contextlib.suppress(MemoryError):
+            self.take_over()
         super().flush()

@@ -141,6 +141,8 @@ class IwarpDriver:
             pass
         except OSError as error:
             self._lost(error)
+        except Exception as error:  # noqa: BLE001 - logged
+            self._break(error)
         # Data that were placed need no turn, and an RDMA Read of the peer only an answer.
         if not (queue_pair.completions or queue_pair.events):
             self.flush()
@@ -188,6 +190,11 @@ class IwarpDriver:
             self.queue_pair.end_of_stream()
         else:
             self.queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+
+    def _break(self, error: Exception) -> None:
+        """Logs `error`, a fault of this side's own code, and ends the connection."""
+        _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
+        self.queue_pair.abort("an internal error")
 
     @property
     def protection_domain(self) -> ProtectionDomain:
@@ -250,9 +257,8 @@ class IwarpDriver:
             self._lost(error)
             # The caller may be in the midst of its own work: a callback of its own tells it of the loss.
             self._loop.call_soon(self._on_turn)
-        except Exception:
-            _LOGGER.exception("a fault in the connection with %s, which is ended", self._peer)
-            queue_pair.abort("an internal error")
+        except Exception as error:  # noqa: BLE001 - logged
+            self._break(error)
             self._loop.call_soon(self._on_turn)
         if queue_pair.timed:
             self._timer.look()
