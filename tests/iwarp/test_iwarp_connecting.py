@@ -14,6 +14,7 @@ from rpcrdma.verbs import (
     Disconnected,
     Established,
     MemoryRegion,
+    ReceivePool,
     SoftwareProtectionDomain,
     Status,
     Verb,
@@ -375,3 +376,15 @@ def test_a_nudge_is_an_rdma_write_of_no_octets_that_nobody_notices() -> None:
     initiator.qp.disconnect()
     initiator.qp.nudge()
     assert initiator.take() == b""
+
+
+def test_an_answer_ends_the_nudges_whatever_receives_it() -> None:
+    raw = peer(MpaRole.INITIATOR)
+    raw.connect()
+    raw.qp.post_send(1, [b"x"])
+    raw.take()
+    raw.qp.hand_over()
+    assert raw.qp.next_deadline_s(0.0)
+    raw.qp.post_receives(1, ReceivePool(64))
+    raw.give(SEND_X)
+    assert (raw.qp.next_deadline_s(0.0), raw.qp.timed) == (None, False)

@@ -215,10 +215,11 @@ class IwarpQueuePair:
     def hand_over(self) -> None:
         """Lets the native (C) module receive from now on: the driver then calls `native_receiver.frames.receive`.
 
-        No effect without the module, before the connection is open, or while Python has to finish a message first.
+        No effect without the module, before the first FPDU, which ends the nudges, or while Python has to finish a
+        message first.
         """
         receiver = self.native_receiver
-        if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
+        if receiver is not None and receiver.heard and self._full_operation and self.state is State.OPEN:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
