@@ -230,6 +230,7 @@ def test_the_end_of_the_stream_ends_the_last_words() -> None:
     assert (raw.qp.state, raw.qp.wants_close) == (State.LAST_WORDS, False)
     raw.qp.end_of_stream()
     assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
+    assert raw.take() == b""
 
 
 def test_a_connection_ends_without_memory_for_a_send_that_has_arrived_in_part() -> None:

@@ -455,7 +455,6 @@ class IwarpQueuePair:
 
     def abort(self, reason: str) -> None:
         if self._ended:
-            self._sender.stop()
             self._close()
         else:
             self._end(reason, by_peer=False)
@@ -485,10 +484,10 @@ class IwarpQueuePair:
 
     def _end(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
         self._flush(reason, by_peer=by_peer, protocol_error=protocol_error)
-        self._sender.stop()
         self._close()
 
     def _close(self) -> None:
+        self._sender.stop()
         if self.state is not State.CLOSED:
             self._move(Input.END)
         self.wants_close = True
