@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import pytest
 
 from rpcrdma.testing.endpoint_pair import counted_bits
+from rpcrdma.testing.joined_sides import connected
 from rpcrdma.testing.pair_under_test import Deviations
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
 from rpcrdma.testing.virtual import Fabric, FabricModel, VirtualLoop
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Established
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DEVICE_DEVIATIONS, IWARP_DEVIATIONS, DevicePairs
@@ -107,3 +110,18 @@ def test_a_pair_that_does_not_declare_a_deviation_is_judged_by_the_rule(deviatio
             broken += 1
     pairs.close()
     assert broken >= 1
+
+
+def test_a_passive_side_that_reports_the_connection_twice_breaks_the_rules() -> None:
+    def made(**options: Any) -> PairParts:
+        parts = loopback_pair(**options)
+
+        def progress() -> None:
+            parts.progress()
+            events = parts.responder.events
+            events += [event for event in events if isinstance(event, Established)]
+
+        return parts._replace(progress=progress)
+
+    with pytest.raises(AssertionError, match="on the passive side after accept"):
+        connected(made)

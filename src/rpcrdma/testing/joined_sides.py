@@ -70,9 +70,8 @@ def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
     """Connects the active side `a` and the passive side `b`; returns the event `Established` of `a`, then of `b`.
 
-    Other events fail an assertion, except those of `b` after its `Established`, which are dropped. `private_data` is
-    what the passive side gives to `accept`. Where the passive side does not know yet that it is connected, both results
-    are the event of the active side.
+    Other events fail an assertion. `private_data` is what the passive side gives to `accept`. Where the passive side
+    does not know yet that it is connected, both results are the event of the active side.
     """
     a.progress()
     requests = b.events()
@@ -85,6 +84,7 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
     if not both[1]:
         # A provider may know it only once the initiator has sent something (RFC 6581 section 9).
         return both[0][0], both[0][0]
+    assert len(both[1]) == 1, f"on the passive side after accept: {both[1]}"
     assert isinstance(both[1][0], Established), f"on the passive side after accept: {both[1]}"
     return both[0][0], both[1][0]
 
