@@ -281,7 +281,9 @@ class RemoteSystemError(RpcError):
     """SYSTEM_ERR: something failed at the responder; whether the call took effect is unknown."""
 
     def __init__(self) -> None:
-        super().__init__("the responder failed to carry out the call (SYSTEM_ERR); its log may say why")
+        super().__init__(
+            "the responder failed at the call, which may have taken effect (SYSTEM_ERR); its log may say why"
+        )
 
 
 class RpcVersionMismatch(RpcError):

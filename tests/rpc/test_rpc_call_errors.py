@@ -76,7 +76,7 @@ def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
         (errors.ProgramMismatch, (2, 3), "the responder offers versions 2 to 3 of the program"),
         (errors.NoSuchProcedure, (), "does not offer the procedure"),
         (errors.GarbageArguments, (": why",), "could not decode the arguments: why"),
-        (errors.RemoteSystemError, (), "failed to carry out the call (SYSTEM_ERR)"),
+        (errors.RemoteSystemError, (), "failed at the call, which may have taken effect (SYSTEM_ERR)"),
         (errors.RpcVersionMismatch, (1, 3), "speaks RPC versions 1 to 3"),
         (errors.AuthError, (AuthStat.AUTH_TOOWEAK,), "credential: AUTH_TOOWEAK; it asks for more protection"),
         (errors.AuthError, (77,), "the responder refused the credential: 77"),

@@ -42,9 +42,9 @@ class ChunkRefused(RpcError):
 class CallRefused(RpcError):
     """Raised for a call that the responder refused for another reason than its version or its chunks.
 
-    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`), and where a
-    repeated call has run before, but its reply is not kept (`Cause.SYSTEM`). `refusal`: the reason. `hint`: words
-    appended to the message, such as a possible cause.
+    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`), and where
+    there was no memory for the reply or, to a repeated call that has run before, it is not kept (`Cause.SYSTEM`).
+    `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
     """
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:
@@ -72,7 +72,9 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
     Cause.INELIGIBLE: lambda _: "an argument of the call may not be moved in a Read chunk",
     Cause.TOO_LARGE: lambda _: "the server has no memory for what the call's Read chunks hold",
     Cause.EXTENSION: lambda refusal: f"the server refused the call with error {refusal.code:#x} of an extension",
-    Cause.SYSTEM: lambda _: "the server could not run the call (a permanent error of its transport)",
+    Cause.SYSTEM: lambda _: (
+        "the server could not run the call, or has run it and has no reply to send (a permanent error of its transport)"
+    ),
 }
 
 

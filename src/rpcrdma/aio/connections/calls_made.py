@@ -35,7 +35,7 @@ from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OT
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import Preference
-from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
+from rpcrdma.transport import Call, CallRefused, Cause, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Memory
 
 if TYPE_CHECKING:
@@ -139,11 +139,15 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
 def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
     """Returns the exception for the caller of a call that failed over RDMA with `error`.
 
-    For a refusal by RDMA_ERROR (`ChunkRefused`, `CallRefused`) that is a new exception, whose text adds the sizes of
-    the call that may have caused the refusal. Any other error is returned as it is.
+    For a refusal by RDMA_ERROR (`ChunkRefused`, `CallRefused`) that is a new exception, whose text adds what may have
+    caused the refusal: that a repeated call has run before, and sizes. Any other error is returned as it is.
     """
     if isinstance(error, ChunkRefused):
-        hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
+        hint = ""
+        if error.refusal.cause is Cause.CHUNKS and call.transmissions > 1:
+            # A call refused with this cause is not sent again: a connection was lost.
+            hint = "; the call may have run before, over a lost connection, and its reply be kept no longer; otherwise"
+        hint += f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
         if items := call.form.bound.items:
             hint += f" and {', '.join(map(str, items))} placed directly"
         return ChunkRefused(f"{hint}: {REPLY_BOUND_REMEDY}{_octets_pulled(call)}", error.refusal)

@@ -174,7 +174,8 @@ class RdmaCallsTaken:
         """Returns the most octets of a reply to `call`, bulk items excluded; 0 if the items fit nowhere.
 
         `items` are the lengths of the bulk items in octets. Items that no Write chunk takes are sent within the reply,
-        and reduce the result. Implements `CallSource.reply_octets_max`.
+        and reduce the result. For a call that an extension carried, the octets are those of the ordinary call as which
+        the client sends it again if a longer reply is refused. Implements `CallSource.reply_octets_max`.
         """
         assert self._responder is not None
         return self._responder.reply_octets_max(call, items)
