@@ -89,6 +89,7 @@ def test_a_client_that_takes_no_calls_is_not_called(told: bool) -> None:
         peer.endpoint.call(7, message(7, CALL), NOTHING)
         with pytest.raises(LocalProtocolError, match="needs chunks"):
             peer.endpoint.call(8, message(8, CALL, (bytes(50_000), None)), NOTHING)
+        assert peer.endpoint.statistics.calls_unsendable == 1
         return
     with pytest.raises(LocalProtocolError, match="takes no calls"):
         peer.endpoint.call(7, message(7, CALL), NOTHING)

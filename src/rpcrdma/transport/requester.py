@@ -163,11 +163,15 @@ class Requester:
                 most = 0
         short = not bound.items and octets <= most and bound.results <= session.results_octets
         inline: Sequence[Buffer] | None = None
-        if not short:
-            general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
-            inline = self._expose(message, payload) if general else self._inline(payload, bound)
-        # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
-        whole = payload.joined() if inline is None and payload.items else payload.reduced
+        try:
+            if not short:
+                general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
+                inline = self._expose(message, payload) if general else self._inline(payload, bound)
+            # The message may be sent after the call was abandoned, when its caller may have changed the items' memory.
+            whole = payload.joined() if inline is None and payload.items else payload.reduced
+        except RpcRdmaError:
+            session.statistics.calls_unsendable += 1
+            raise
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
         message.octets_sent += octets
@@ -229,14 +233,10 @@ class Requester:
             plan = plan_far_call(plan, reduced, items, bound.results, sizes, session.far_limits, balance)
         elif plan is PLAIN and not items:
             return None
-        try:
-            exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
-            chunks = exposure.chunks
-            if carried is None and (exposure.segments > 1 or not limits.segments_max):
-                exposure.check_headers(session.plan_limits, continued=session.splits)
-        except RpcRdmaError:
-            session.statistics.calls_unsendable += 1
-            raise
+        exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
+        chunks = exposure.chunks
+        if carried is None and (exposure.segments > 1 or not limits.segments_max):
+            exposure.check_headers(session.plan_limits, continued=session.splits)
         if chunks is not NO_CHUNKS:
             call.exposure = exposure
             if session.names_ended and carried is None:
