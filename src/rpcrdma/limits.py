@@ -164,7 +164,8 @@ RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 
 RDMA_STALLED_S = 30.0
 """Seconds in which a peer must have answered the RDMA Reads of one call, sent the rest of a message in pieces, and
-taken one reply, while we hold memory for them: 35 KB/s. All connections share that memory."""
+taken one reply, while we hold memory for them: 35 KB/s. All connections share that memory. A duty that arises while the
+time for another one runs may take up to twice as long."""
 
 # Calls that must not run twice
 

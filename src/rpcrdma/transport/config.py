@@ -98,7 +98,7 @@ class TransportConfig:
     caller, if the program's definition permits more. In version 1, larger results are refused with ERR_CHUNK."""
     stalled_s: float = limits.RDMA_STALLED_S
     """Seconds within which a peer must answer the RDMA Reads of one call, complete a message that it sends in
-    pieces, and take a reply; else the connection is aborted."""
+    pieces, and take a reply; else the connection is aborted, in any case within twice this time."""
 
     def __post_init__(self) -> None:
         for name in ("inline_send_octets", "inline_receive_octets"):

@@ -16,7 +16,9 @@ __all__ = ["StallWatch"]
 class StallWatch:
     """Aborts the connection if the peer makes no progress with an obligation within `TransportConfig.stalled_s`.
 
-    The obligations are the data of RDMA Reads, the last piece of a continued message, and the reception of replies.
+    The obligations are the data of RDMA Reads, the last piece of a continued message, and the reception of replies. One
+    deadline serves all of them: an obligation that arises while one runs is due at the end of the next, so that the
+    peer has up to twice that time.
     """
 
     __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session", "_unfinished")
