@@ -32,8 +32,9 @@ def test_lengths_that_no_buffer_can_have() -> None:
     assert len(buffer(0)) == 0
     with pytest.raises(ValueError, match="0 or more, not -1"):
         buffer(-1)
-    with pytest.raises(MemoryError, match="octets"):
-        buffer(1 << 60)
+    for octets in (1 << 60, 1 << 63, 1 << 64):
+        with pytest.raises(MemoryError, match=f"{octets} octets"):
+            buffer(octets)
 
 
 @each_case("lead", [0, 1, PAGESIZE - 1, PAGESIZE, PAGESIZE + 1])

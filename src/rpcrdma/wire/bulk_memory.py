@@ -52,8 +52,9 @@ class PooledMemory(mmap.mmap):
     def __new__(cls, octets: int) -> Self:
         try:
             memory = super().__new__(cls, -1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError as error:
-            raise OutOfMemory(f"{octets} octets: {error.strerror}") from None
+        except (OSError, OverflowError) as error:
+            # The latter where the length is none that an address space can have.
+            raise OutOfMemory(f"{octets} octets: {getattr(error, 'strerror', error)}") from None
         if octets >= _HUGE_PAGES_OCTETS:
             with contextlib.suppress(OSError):
                 memory.madvise(mmap.MADV_HUGEPAGE)
