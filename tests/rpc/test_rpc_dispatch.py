@@ -382,6 +382,10 @@ def test_the_header_of_a_procedure_is_made_once(monkeypatch: pytest.MonkeyPatch)
     assert made == [1, 2]
     assert calls[0][4:] == calls[2][4:] == calls[4][4:] != calls[1][4:] == calls[3][4:]
     assert [octets[:4] for octets in calls] == [xid.to_bytes(4) for xid in range(1, 6)]
+    # A program that derives a procedure for each call takes no more memory with each.
+    for _ in range(2 * calls_module._TAILS_KEPT):
+        assert encoder.encode(1, replace(DOUBLE), 5).reduced == calls[0]
+    assert len(encoder._tails) <= calls_module._TAILS_KEPT
 
 
 def test_calls_of_a_compound_count_by_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:

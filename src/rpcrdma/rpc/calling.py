@@ -21,6 +21,8 @@ R = TypeVar("R")
 _U32 = struct.Struct(">I")
 _SIX = struct.Struct(">6I")
 _NO_WORDS = (0,) * 6
+_TAILS_KEPT = 512
+"""Headers kept by procedure. A program may derive procedures without end, one for each call that has its own bound."""
 
 
 class XidSource:
@@ -87,6 +89,8 @@ class CallEncoder:
         try:
             tail = self._tails[procedure]
         except KeyError:
+            if len(self._tails) >= _TAILS_KEPT:
+                self._tails.clear()
             tail = self._tails[procedure] = self._tail(procedure)
         enc = Encoder()
         enc.reduced += _U32.pack(xid) + tail
