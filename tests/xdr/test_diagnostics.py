@@ -62,6 +62,14 @@ ERRORS: list[tuple[str, ...]] = [
     ("typedef string «path»<>;", "path has no limit", "write <N>, or add: pragma limit path N;"),
     ("struct «s» { int a; s b; };", "s contains itself", "use a pointer: s *member;"),
     ("typedef a b; typedef «b» a;", "typedef b is defined by itself"),
+    *(
+        (definition, "the elements of s.v take no octets", "a peer could claim any number of them")
+        for definition in (
+            "typedef opaque z[0]; struct «s» { z v<9>; };",
+            "typedef int z[0]; struct «s» { z v[9]; };",
+            "struct z { opaque a[0]; }; struct y { z a; z b[0]; }; union «s» switch (bool k) { case TRUE: y v<9>; };",
+        )
+    ),
     ("typedef «void»;", "a typedef needs a type and a name"),
     (
         "typedef «quadruple» q;",

@@ -1,11 +1,11 @@
-"""Containment of classes in each other: endless values, recursion, and the depth of nesting.
+"""Containment of classes in each other: endless values, recursion, the depth of nesting, and elements of no octets.
 
 The work takes time in proportion to the definition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from rpcrdma.file_limits import XDR_CLASSES_NESTED_MAX
 from rpcrdma.xdr.language import model
@@ -17,8 +17,9 @@ __all__ = ["check_containment"]
 def check_containment(module: model.Module, symbols: Symbols) -> None:
     """Adds the names of classes that contain themselves, as a pointer permits, to `module.recursive`.
 
-    Adds errors to `symbols` for all classes without a value of finite size, and for the first class that is nested more
-    than XDR_CLASSES_NESTED_MAX levels deep.
+    Adds errors to `symbols` for all classes without a value of finite size, for arrays of elements that take no octets,
+    of which no message bounds the number, and for the first class that is nested more than XDR_CLASSES_NESTED_MAX
+    levels deep.
     """
     endless = module.classes.keys() - _finite(module)
     for name in module.classes:
@@ -26,16 +27,57 @@ def check_containment(module: model.Module, symbols: Symbols) -> None:
             symbols.error(symbols.place_of(name), f"{name} contains itself", f"use a pointer: {name} *member;")
     parts = {name: model.parts(item) for name, item in module.classes.items()}
     levels: dict[str, int] = {}
+    empty: set[str] = set()
     for group in _groups(parts):
         if len(group) > 1 or group[0] in parts[group[0]]:
             module.recursive.update(group)
         below = max((levels[part] for name in group for part in parts[name] if part in levels), default=0)
         levels.update(dict.fromkeys(group, below + len(group)))
+        for name in group:
+            item = module.classes[name]
+            if isinstance(item, model.Struct) and all(_is_empty(member.type, empty) for member in item.members):
+                empty.add(name)
+    for name, kind in module.aliases.items():
+        _check_elements(kind, name, name, empty, symbols)
+    for name, item in module.classes.items():
+        for member in item.members if isinstance(item, model.Struct) else [*item.arms, item.default]:
+            if member is not None and member.type is not None:
+                _check_elements(member.type, f"{name}.{member.name}", name, empty, symbols)
     for name in module.classes:
         if levels[name] > XDR_CLASSES_NESTED_MAX:
             message = f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep"
             symbols.error(symbols.place_of(name), message)
             return
+
+
+def _is_empty(kind: model.Type, empty: Container[str]) -> bool:
+    """Returns whether all values of a type take no octets; `empty` names the structures of which that holds."""
+    while True:
+        match model.strip(kind):
+            case model.FixedOpaque(length):
+                return not length
+            case model.ClassRef(name):
+                return name in empty
+            case model.FixedArray(element, length) if length:
+                kind = element
+            case other:
+                return isinstance(other, model.FixedArray)
+
+
+def _check_elements(kind: model.Type, label: str, owner: str, empty: Container[str], symbols: Symbols) -> None:
+    """Adds an error to `symbols`, at the place of `owner`, if `kind` is an array of elements that take no octets.
+
+    `label`: the name of the array. `empty`: the names of the structures that take none. The type behind a typedef has
+    an error of its own.
+    """
+    while isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
+        match kind:
+            case model.FixedArray(element, most) | model.VariableArray(element, most):
+                if most and _is_empty(element, empty):
+                    message = f"the elements of {label} take no octets"
+                    symbols.error(symbols.place_of(owner), message, "a peer could claim any number of them")
+                    return
+        kind = kind.element
 
 
 def _finite(module: model.Module) -> set[str]:
