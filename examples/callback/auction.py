@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc import (
     CallContext,
     CallMethod,
@@ -88,6 +89,8 @@ def _decode_void(_dec: Decoder) -> None:
 
 
 def _encode_bool(enc: Encoder, value: bool) -> None:
+    if value not in {0, 1}:
+        raise LocalProtocolError(f"bool: {value!r} is no bool")
     enc.u32(value, "bool")
 
 

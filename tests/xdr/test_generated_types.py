@@ -152,7 +152,7 @@ def test_a_short_run_names_its_fields() -> None:
     ("change", "message"),
     [
         ({"id": -1}, "shape.id: -1 does not fit its XDR type"),
-        ({"edge": None}, "shape.edge: None does not fit its XDR type"),
+        ({"edge": None}, "shape.edge: None is no value of enum colour"),
         ({"mark": b"ab"}, "shape.mark: 2 octets given, the type has 3"),
         ({"turns": [1]}, "shape.turns: 1 elements given, the type has 2"),
         ({"turns": [1, 1 << 31]}, "shape.turns[1]: 2147483648 does not fit its XDR type"),
@@ -175,6 +175,22 @@ def test_enumerations_are_int_enums() -> None:
         module.decode_e(Decoder(b"\0\0\0\x09"))
     with pytest.raises(LocalProtocolError, match="x: 9 is no value of enum e"):
         module.encode_e(Encoder(), 9, "x")
+
+
+@each_case(
+    ("members", "value", "message"),
+    [
+        ("e a;", (9,), "s.a: 9 is no value of enum e"),
+        ("e a; int b;", (9, 1), "s.a: 9 is no value of enum e"),
+        ("bool a;", (4,), "s.a: 4 is no bool"),
+        ("int b; bool a;", (1, 4), "s.a: 4 is no bool"),
+        ("bool a<2>;", ([True, 4],), "s.a: 4 is no bool"),
+    ],
+)
+def test_what_the_peer_would_refuse_is_not_encoded(members: str, value: tuple[Any, ...], message: str) -> None:
+    module = load(f"enum e {{ A = 1 }}; struct s {{ {members} }};")
+    with pytest.raises(LocalProtocolError, match=message):
+        module.encode_s(Encoder(), module.s(*value))
 
 
 UNION = """

@@ -1125,6 +1125,8 @@ def decode_nfs41_create_session_res(dec: Decoder) -> nfs41_create_session_res:
 
 
 def encode_nfs41_sequence_args(enc: Encoder, value: nfs41_sequence_args) -> None:
+    if value.keep_reply not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_sequence_args.keep_reply: {value.keep_reply!r} is no bool")
     enc.put(
         _LAYOUT_9,
         enc.exactly(value.session, 16, "nfs41_sequence_args.session"),
@@ -1207,6 +1209,8 @@ def decode_nfs41_referring_calls(dec: Decoder) -> nfs41_referring_calls:
 
 
 def encode_nfs41_cb_sequence_args(enc: Encoder, value: nfs41_cb_sequence_args) -> None:
+    if value.keep_reply not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_cb_sequence_args.keep_reply: {value.keep_reply!r} is no bool")
     enc.put(
         _LAYOUT_12,
         enc.exactly(value.session, 16, "nfs41_cb_sequence_args.session"),
@@ -1353,6 +1357,8 @@ def decode_nfs41_access_entry(dec: Decoder) -> nfs41_access_entry:
 
 
 def encode_nfs41_read_delegation(enc: Encoder, value: nfs41_read_delegation) -> None:
+    if value.recalled not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_read_delegation.recalled: {value.recalled!r} is no bool")
     enc.put(
         _LAYOUT_17,
         value.stateid.sequence,
@@ -1409,6 +1415,8 @@ def decode_nfs41_space_limit(dec: Decoder) -> nfs41_space_limit:
 
 
 def encode_nfs41_write_delegation(enc: Encoder, value: nfs41_write_delegation) -> None:
+    if value.recalled not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_write_delegation.recalled: {value.recalled!r} is no bool")
     enc.put(
         _LAYOUT_20,
         value.stateid.sequence,
@@ -1435,10 +1443,14 @@ def encode_nfs41_no_delegation(enc: Encoder, value: nfs41_no_delegation) -> None
     arm_value: Any = value.value
     if tag == 1:
         enc.u32(tag, "nfs41_no_delegation.why")
+        if arm_value not in {0, 1}:
+            raise LocalProtocolError(f"nfs41_no_delegation.will_push: {arm_value!r} is no bool")
         enc.u32(arm_value, "nfs41_no_delegation.will_push")
         return
     if tag == 2:
         enc.u32(tag, "nfs41_no_delegation.why")
+        if arm_value not in {0, 1}:
+            raise LocalProtocolError(f"nfs41_no_delegation.will_signal: {arm_value!r} is no bool")
         enc.u32(arm_value, "nfs41_no_delegation.will_signal")
         return
     enc.u32(tag, "nfs41_no_delegation.why")
@@ -1506,6 +1518,8 @@ def decode_nfs41_delegation(dec: Decoder) -> nfs41_delegation:
 
 
 def encode_nfs41_open_ok(enc: Encoder, value: nfs41_open_ok) -> None:
+    if value.atomic not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_open_ok.atomic: {value.atomic!r} is no bool")
     enc.put(
         _LAYOUT_21,
         value.stateid.sequence,
@@ -1654,6 +1668,8 @@ def decode_nfs41_getattr_res(dec: Decoder) -> nfs41_getattr_res:
 
 
 def encode_nfs41_recall_args(enc: Encoder, value: nfs41_recall_args) -> None:
+    if value.truncated not in {0, 1}:
+        raise LocalProtocolError(f"nfs41_recall_args.truncated: {value.truncated!r} is no bool")
     enc.put(
         _LAYOUT_23,
         value.stateid.sequence,
@@ -1762,6 +1778,8 @@ def encode_nfs41_argument(enc: Encoder, value: nfs41_argument) -> None:
         return
     if tag == 58:
         enc.reduced += b"\x00\x00\x00\x3a"
+        if arm_value not in {0, 1}:
+            raise LocalProtocolError(f"nfs41_argument.one_file_system: {arm_value!r} is no bool")
         enc.u32(arm_value, "nfs41_argument.one_file_system")
         return
     raise LocalProtocolError(f"nfs41_argument.operation: {tag!r} is no case of union nfs41_argument")

@@ -1705,6 +1705,8 @@ def decode_nfstime3(dec: Decoder) -> nfstime3:
 
 
 def encode_fattr3(enc: Encoder, value: fattr3) -> None:
+    if value.type not in _ftype3_BY_VALUE:
+        raise LocalProtocolError(f"fattr3.type: {value.type!r} is no value of enum ftype3")
     enc.put(
         _LAYOUT_3,
         value.type,
@@ -1841,6 +1843,8 @@ def encode_set_mode3(enc: Encoder, value: set_mode3) -> None:
         enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_mode3.mode")
         return
+    if tag not in {0, 1}:
+        raise LocalProtocolError(f"set_mode3.set_it: {tag!r} is no bool")
     enc.u32(tag, "set_mode3.set_it")
     if arm_value is not None:
         raise LocalProtocolError(f"set_mode3: {type(arm_value).__name__} given, the arm is void")
@@ -1860,6 +1864,8 @@ def encode_set_uid3(enc: Encoder, value: set_uid3) -> None:
         enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_uid3.uid")
         return
+    if tag not in {0, 1}:
+        raise LocalProtocolError(f"set_uid3.set_it: {tag!r} is no bool")
     enc.u32(tag, "set_uid3.set_it")
     if arm_value is not None:
         raise LocalProtocolError(f"set_uid3: {type(arm_value).__name__} given, the arm is void")
@@ -1879,6 +1885,8 @@ def encode_set_gid3(enc: Encoder, value: set_gid3) -> None:
         enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_gid3.gid")
         return
+    if tag not in {0, 1}:
+        raise LocalProtocolError(f"set_gid3.set_it: {tag!r} is no bool")
     enc.u32(tag, "set_gid3.set_it")
     if arm_value is not None:
         raise LocalProtocolError(f"set_gid3: {type(arm_value).__name__} given, the arm is void")
@@ -1898,6 +1906,8 @@ def encode_set_size3(enc: Encoder, value: set_size3) -> None:
         enc.reduced += b"\x00\x00\x00\x01"
         enc.put(_LAYOUT_5, arm_value)
         return
+    if tag not in {0, 1}:
+        raise LocalProtocolError(f"set_size3.set_it: {tag!r} is no bool")
     enc.u32(tag, "set_size3.set_it")
     if arm_value is not None:
         raise LocalProtocolError(f"set_size3: {type(arm_value).__name__} given, the arm is void")
@@ -1998,6 +2008,10 @@ def decode_GETATTR3args(dec: Decoder) -> GETATTR3args:
 
 
 def encode_GETATTR3resok(enc: Encoder, value: GETATTR3resok) -> None:
+    if value.obj_attributes.type not in _ftype3_BY_VALUE:
+        raise LocalProtocolError(
+            f"GETATTR3resok.obj_attributes.type: {value.obj_attributes.type!r} is no value of enum ftype3"
+        )
     enc.put(
         _LAYOUT_6,
         value.obj_attributes.type,
@@ -2329,6 +2343,8 @@ def decode_READ3args(dec: Decoder) -> READ3args:
 
 def encode_READ3resok(enc: Encoder, value: READ3resok) -> None:
     encode_post_op_attr(enc, value.file_attributes)
+    if value.eof not in {0, 1}:
+        raise LocalProtocolError(f"READ3resok.eof: {value.eof!r} is no bool")
     enc.put(_LAYOUT_8, value.count, value.eof)
     enc.bulk(value.data, 4194304, "READ3resok.data")
 
@@ -2378,6 +2394,8 @@ def decode_READ3res(dec: Decoder) -> READ3res:
 
 def encode_WRITE3args(enc: Encoder, value: WRITE3args) -> None:
     encode_nfs_fh3(enc, value.file)
+    if value.stable not in _stable_how_BY_VALUE:
+        raise LocalProtocolError(f"WRITE3args.stable: {value.stable!r} is no value of enum stable_how")
     enc.put(_LAYOUT_9, value.offset, value.count, value.stable)
     enc.bulk(value.data, 4194304, "WRITE3args.data")
 
@@ -2396,6 +2414,8 @@ def decode_WRITE3args(dec: Decoder) -> WRITE3args:
 
 def encode_WRITE3resok(enc: Encoder, value: WRITE3resok) -> None:
     encode_wcc_data(enc, value.file_wcc)
+    if value.committed not in _stable_how_BY_VALUE:
+        raise LocalProtocolError(f"WRITE3resok.committed: {value.committed!r} is no value of enum stable_how")
     enc.put(_LAYOUT_10, value.count, value.committed, enc.exactly(value.verf, 8, "WRITE3resok.verf"))
 
 
@@ -3006,6 +3026,8 @@ def decode_entry3(dec: Decoder) -> entry3:
 
 def encode_dirlist3(enc: Encoder, value: dirlist3) -> None:
     enc.linked_list(value.entries, encode_entry3, 65536, "dirlist3.entries")
+    if value.eof not in {0, 1}:
+        raise LocalProtocolError(f"dirlist3.eof: {value.eof!r} is no bool")
     enc.u32(value.eof, "dirlist3.eof")
 
 
@@ -3098,6 +3120,8 @@ def decode_entryplus3(dec: Decoder) -> entryplus3:
 
 def encode_dirlistplus3(enc: Encoder, value: dirlistplus3) -> None:
     enc.linked_list(value.entries, encode_entryplus3, 65536, "dirlistplus3.entries")
+    if value.eof not in {0, 1}:
+        raise LocalProtocolError(f"dirlistplus3.eof: {value.eof!r} is no bool")
     enc.u32(value.eof, "dirlistplus3.eof")
 
 
@@ -3315,6 +3339,14 @@ def decode_PATHCONF3args(dec: Decoder) -> PATHCONF3args:
 
 def encode_PATHCONF3resok(enc: Encoder, value: PATHCONF3resok) -> None:
     encode_post_op_attr(enc, value.obj_attributes)
+    if value.no_trunc not in {0, 1}:
+        raise LocalProtocolError(f"PATHCONF3resok.no_trunc: {value.no_trunc!r} is no bool")
+    if value.chown_restricted not in {0, 1}:
+        raise LocalProtocolError(f"PATHCONF3resok.chown_restricted: {value.chown_restricted!r} is no bool")
+    if value.case_insensitive not in {0, 1}:
+        raise LocalProtocolError(f"PATHCONF3resok.case_insensitive: {value.case_insensitive!r} is no bool")
+    if value.case_preserving not in {0, 1}:
+        raise LocalProtocolError(f"PATHCONF3resok.case_preserving: {value.case_preserving!r} is no bool")
     enc.put(
         _LAYOUT_20,
         value.linkmax,

@@ -2927,6 +2927,8 @@ def decode_specdata4(dec: Decoder) -> specdata4:
 
 
 def encode_change_info4(enc: Encoder, value: change_info4) -> None:
+    if value.atomic not in {0, 1}:
+        raise LocalProtocolError(f"change_info4.atomic: {value.atomic!r} is no bool")
     enc.put(_LAYOUT_3, value.atomic, value.before, value.after)
 
 
@@ -2986,6 +2988,8 @@ def decode_LOOKUP4args(dec: Decoder) -> LOOKUP4args:
 
 def encode_rpcsec_gss_info(enc: Encoder, value: rpcsec_gss_info) -> None:
     enc.opaque(value.oid, 1024, "rpcsec_gss_info.oid")
+    if value.service not in _rpc_gss_svc_t_BY_VALUE:
+        raise LocalProtocolError(f"rpcsec_gss_info.service: {value.service!r} is no value of enum rpc_gss_svc_t")
     enc.put(_LAYOUT_6, value.qop, value.service)
 
 
@@ -3152,6 +3156,8 @@ def decode_entry4(dec: Decoder) -> entry4:
 
 def encode_dirlist4(enc: Encoder, value: dirlist4) -> None:
     enc.linked_list(value.entries, encode_entry4, 65536, "dirlist4.entries")
+    if value.eof not in {0, 1}:
+        raise LocalProtocolError(f"dirlist4.eof: {value.eof!r} is no bool")
     enc.u32(value.eof, "dirlist4.eof")
 
 
@@ -3188,6 +3194,8 @@ def decode_READ4args(dec: Decoder) -> READ4args:
 
 
 def encode_READ4resok(enc: Encoder, value: READ4resok) -> None:
+    if value.eof not in {0, 1}:
+        raise LocalProtocolError(f"READ4resok.eof: {value.eof!r} is no bool")
     enc.u32(value.eof, "READ4resok.eof")
     enc.bulk(value.data, 4194304, "READ4resok.data")
 
@@ -3199,6 +3207,8 @@ def decode_READ4resok(dec: Decoder) -> READ4resok:
 
 
 def encode_WRITE4args(enc: Encoder, value: WRITE4args) -> None:
+    if value.stable not in _stable_how4_BY_VALUE:
+        raise LocalProtocolError(f"WRITE4args.stable: {value.stable!r} is no value of enum stable_how4")
     enc.put(
         _LAYOUT_12,
         value.stateid.seqid,
@@ -3221,6 +3231,8 @@ def decode_WRITE4args(dec: Decoder) -> WRITE4args:
 
 
 def encode_WRITE4resok(enc: Encoder, value: WRITE4resok) -> None:
+    if value.committed not in _stable_how4_BY_VALUE:
+        raise LocalProtocolError(f"WRITE4resok.committed: {value.committed!r} is no value of enum stable_how4")
     enc.put(_LAYOUT_13, value.count, value.committed, enc.exactly(value.writeverf, 8, "WRITE4resok.writeverf"))
 
 
@@ -3268,6 +3280,8 @@ def decode_SEEK4args(dec: Decoder) -> SEEK4args:
 
 
 def encode_SEEK4resok(enc: Encoder, value: SEEK4resok) -> None:
+    if value.sr_eof not in {0, 1}:
+        raise LocalProtocolError(f"SEEK4resok.sr_eof: {value.sr_eof!r} is no bool")
     enc.put(_LAYOUT_16, value.sr_eof, value.sr_offset)
 
 
@@ -3350,6 +3364,8 @@ def decode_read_plus_content(dec: Decoder) -> read_plus_content:
 
 
 def encode_READ_PLUS4resok(enc: Encoder, value: READ_PLUS4resok) -> None:
+    if value.rpr_eof not in {0, 1}:
+        raise LocalProtocolError(f"READ_PLUS4resok.rpr_eof: {value.rpr_eof!r} is no bool")
     enc.u32(value.rpr_eof, "READ_PLUS4resok.rpr_eof")
     enc.count(len(value.rpr_contents), 1024, "READ_PLUS4resok.rpr_contents")
     for list_item in value.rpr_contents:
@@ -3457,6 +3473,8 @@ def decode_SETXATTR4args(dec: Decoder) -> SETXATTR4args:
 
 
 def encode_SETXATTR4resok(enc: Encoder, value: SETXATTR4resok) -> None:
+    if value.sxr_info.atomic not in {0, 1}:
+        raise LocalProtocolError(f"SETXATTR4resok.sxr_info.atomic: {value.sxr_info.atomic!r} is no bool")
     enc.put(_LAYOUT_23, value.sxr_info.atomic, value.sxr_info.before, value.sxr_info.after)
 
 
@@ -3481,6 +3499,8 @@ def encode_LISTXATTRS4resok(enc: Encoder, value: LISTXATTRS4resok) -> None:
     enc.count(len(value.lxr_names), 16384, "LISTXATTRS4resok.lxr_names")
     for list_item in value.lxr_names:
         enc.opaque(list_item, 1024, "LISTXATTRS4resok.lxr_names")
+    if value.lxr_eof not in {0, 1}:
+        raise LocalProtocolError(f"LISTXATTRS4resok.lxr_eof: {value.lxr_eof!r} is no bool")
     enc.u32(value.lxr_eof, "LISTXATTRS4resok.lxr_eof")
 
 
@@ -3503,6 +3523,8 @@ def decode_REMOVEXATTR4args(dec: Decoder) -> REMOVEXATTR4args:
 
 
 def encode_REMOVEXATTR4resok(enc: Encoder, value: REMOVEXATTR4resok) -> None:
+    if value.rxr_info.atomic not in {0, 1}:
+        raise LocalProtocolError(f"REMOVEXATTR4resok.rxr_info.atomic: {value.rxr_info.atomic!r} is no bool")
     enc.put(_LAYOUT_26, value.rxr_info.atomic, value.rxr_info.before, value.rxr_info.after)
 
 
@@ -3563,6 +3585,10 @@ def decode_netloc4(dec: Decoder) -> netloc4:
 
 
 def encode_COPY4args(enc: Encoder, value: COPY4args) -> None:
+    if value.ca_consecutive not in {0, 1}:
+        raise LocalProtocolError(f"COPY4args.ca_consecutive: {value.ca_consecutive!r} is no bool")
+    if value.ca_synchronous not in {0, 1}:
+        raise LocalProtocolError(f"COPY4args.ca_synchronous: {value.ca_synchronous!r} is no bool")
     enc.put(
         _LAYOUT_27,
         value.ca_src_stateid.seqid,
@@ -3603,6 +3629,10 @@ def encode_write_response4(enc: Encoder, value: write_response4) -> None:
     enc.count(len(value.wr_callback_id), 1, "write_response4.wr_callback_id")
     for list_item in value.wr_callback_id:
         encode_stateid4(enc, list_item)
+    if value.wr_committed not in _stable_how4_BY_VALUE:
+        raise LocalProtocolError(
+            f"write_response4.wr_committed: {value.wr_committed!r} is no value of enum stable_how4"
+        )
     enc.put(
         _LAYOUT_28,
         value.wr_count,
@@ -3626,6 +3656,10 @@ def decode_write_response4(dec: Decoder) -> write_response4:
 
 
 def encode_copy_requirements4(enc: Encoder, value: copy_requirements4) -> None:
+    if value.cr_consecutive not in {0, 1}:
+        raise LocalProtocolError(f"copy_requirements4.cr_consecutive: {value.cr_consecutive!r} is no bool")
+    if value.cr_synchronous not in {0, 1}:
+        raise LocalProtocolError(f"copy_requirements4.cr_synchronous: {value.cr_synchronous!r} is no bool")
     enc.put(_LAYOUT_29, value.cr_consecutive, value.cr_synchronous)
 
 
@@ -3640,6 +3674,14 @@ def decode_copy_requirements4(dec: Decoder) -> copy_requirements4:
 
 def encode_COPY4resok(enc: Encoder, value: COPY4resok) -> None:
     encode_write_response4(enc, value.cr_response)
+    if value.cr_requirements.cr_consecutive not in {0, 1}:
+        raise LocalProtocolError(
+            f"COPY4resok.cr_requirements.cr_consecutive: {value.cr_requirements.cr_consecutive!r} is no bool"
+        )
+    if value.cr_requirements.cr_synchronous not in {0, 1}:
+        raise LocalProtocolError(
+            f"COPY4resok.cr_requirements.cr_synchronous: {value.cr_requirements.cr_synchronous!r} is no bool"
+        )
     enc.put(_LAYOUT_30, value.cr_requirements.cr_consecutive, value.cr_requirements.cr_synchronous)
 
 
@@ -3734,6 +3776,8 @@ def decode_CREATE4args(dec: Decoder) -> CREATE4args:
 
 
 def encode_CREATE4resok(enc: Encoder, value: CREATE4resok) -> None:
+    if value.cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"CREATE4resok.cinfo.atomic: {value.cinfo.atomic!r} is no bool")
     enc.put(_LAYOUT_32, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
     enc.count(len(value.attrset), 8, "CREATE4resok.attrset")
     enc.numbers("I", value.attrset, "CREATE4resok.attrset")
@@ -3757,6 +3801,8 @@ def decode_REMOVE4args(dec: Decoder) -> REMOVE4args:
 
 
 def encode_REMOVE4resok(enc: Encoder, value: REMOVE4resok) -> None:
+    if value.cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"REMOVE4resok.cinfo.atomic: {value.cinfo.atomic!r} is no bool")
     enc.put(_LAYOUT_33, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
@@ -3779,6 +3825,10 @@ def decode_RENAME4args(dec: Decoder) -> RENAME4args:
 
 
 def encode_RENAME4resok(enc: Encoder, value: RENAME4resok) -> None:
+    if value.source_cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"RENAME4resok.source_cinfo.atomic: {value.source_cinfo.atomic!r} is no bool")
+    if value.target_cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"RENAME4resok.target_cinfo.atomic: {value.target_cinfo.atomic!r} is no bool")
     enc.put(
         _LAYOUT_34,
         value.source_cinfo.atomic,
@@ -3812,6 +3862,8 @@ def decode_LINK4args(dec: Decoder) -> LINK4args:
 
 
 def encode_LINK4resok(enc: Encoder, value: LINK4resok) -> None:
+    if value.cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"LINK4resok.cinfo.atomic: {value.cinfo.atomic!r} is no bool")
     enc.put(_LAYOUT_35, value.cinfo.atomic, value.cinfo.before, value.cinfo.after)
 
 
@@ -4193,6 +4245,14 @@ def decode_BACKCHANNEL_CTL4args(dec: Decoder) -> BACKCHANNEL_CTL4args:
 
 
 def encode_BIND_CONN_TO_SESSION4args(enc: Encoder, value: BIND_CONN_TO_SESSION4args) -> None:
+    if value.bctsa_dir not in _channel_dir_from_client4_BY_VALUE:
+        raise LocalProtocolError(
+            f"BIND_CONN_TO_SESSION4args.bctsa_dir: {value.bctsa_dir!r} is no value of enum channel_dir_from_client4"
+        )
+    if value.bctsa_use_conn_in_rdma_mode not in {0, 1}:
+        raise LocalProtocolError(
+            f"BIND_CONN_TO_SESSION4args.bctsa_use_conn_in_rdma_mode: {value.bctsa_use_conn_in_rdma_mode!r} is no bool"
+        )
     enc.put(
         _LAYOUT_44,
         enc.exactly(value.bctsa_sessid, 16, "BIND_CONN_TO_SESSION4args.bctsa_sessid"),
@@ -4222,6 +4282,14 @@ def decode_BIND_CONN_TO_SESSION4args(dec: Decoder) -> BIND_CONN_TO_SESSION4args:
 
 
 def encode_BIND_CONN_TO_SESSION4resok(enc: Encoder, value: BIND_CONN_TO_SESSION4resok) -> None:
+    if value.bctsr_dir not in _channel_dir_from_server4_BY_VALUE:
+        raise LocalProtocolError(
+            f"BIND_CONN_TO_SESSION4resok.bctsr_dir: {value.bctsr_dir!r} is no value of enum channel_dir_from_server4"
+        )
+    if value.bctsr_use_conn_in_rdma_mode not in {0, 1}:
+        raise LocalProtocolError(
+            f"BIND_CONN_TO_SESSION4resok.bctsr_use_conn_in_rdma_mode: {value.bctsr_use_conn_in_rdma_mode!r} is no bool"
+        )
     enc.put(
         _LAYOUT_45,
         enc.exactly(value.bctsr_sessid, 16, "BIND_CONN_TO_SESSION4resok.bctsr_sessid"),
@@ -4269,6 +4337,8 @@ def decode_DESTROY_CLIENTID4args(dec: Decoder) -> DESTROY_CLIENTID4args:
 
 
 def encode_RECLAIM_COMPLETE4args(enc: Encoder, value: RECLAIM_COMPLETE4args) -> None:
+    if value.rca_one_fs not in {0, 1}:
+        raise LocalProtocolError(f"RECLAIM_COMPLETE4args.rca_one_fs: {value.rca_one_fs!r} is no bool")
     enc.u32(value.rca_one_fs, "RECLAIM_COMPLETE4args.rca_one_fs")
 
 
@@ -4278,6 +4348,8 @@ def decode_RECLAIM_COMPLETE4args(dec: Decoder) -> RECLAIM_COMPLETE4args:
 
 
 def encode_SEQUENCE4args(enc: Encoder, value: SEQUENCE4args) -> None:
+    if value.sa_cachethis not in {0, 1}:
+        raise LocalProtocolError(f"SEQUENCE4args.sa_cachethis: {value.sa_cachethis!r} is no bool")
     enc.put(
         _LAYOUT_47,
         enc.exactly(value.sa_sessionid, 16, "SEQUENCE4args.sa_sessionid"),
@@ -4498,6 +4570,8 @@ def decode_nfsace4(dec: Decoder) -> nfsace4:
 
 
 def encode_open_read_delegation4(enc: Encoder, value: open_read_delegation4) -> None:
+    if value.recall not in {0, 1}:
+        raise LocalProtocolError(f"open_read_delegation4.recall: {value.recall!r} is no bool")
     enc.put(
         _LAYOUT_52,
         value.stateid.seqid,
@@ -4559,6 +4633,8 @@ def decode_nfs_space_limit4(dec: Decoder) -> nfs_space_limit4:
 
 
 def encode_open_write_delegation4(enc: Encoder, value: open_write_delegation4) -> None:
+    if value.recall not in {0, 1}:
+        raise LocalProtocolError(f"open_write_delegation4.recall: {value.recall!r} is no bool")
     enc.put(
         _LAYOUT_55,
         value.stateid.seqid,
@@ -4585,10 +4661,14 @@ def encode_open_none_delegation4(enc: Encoder, value: open_none_delegation4) -> 
     arm_value: Any = value.value
     if tag == 1:
         enc.reduced += b"\x00\x00\x00\x01"
+        if arm_value not in {0, 1}:
+            raise LocalProtocolError(f"open_none_delegation4.ond_server_will_push_deleg: {arm_value!r} is no bool")
         enc.u32(arm_value, "open_none_delegation4.ond_server_will_push_deleg")
         return
     if tag == 2:
         enc.reduced += b"\x00\x00\x00\x02"
+        if arm_value not in {0, 1}:
+            raise LocalProtocolError(f"open_none_delegation4.ond_server_will_signal_avail: {arm_value!r} is no bool")
         enc.u32(arm_value, "open_none_delegation4.ond_server_will_signal_avail")
         return
     encode_why_no_delegation4(enc, tag, "open_none_delegation4.ond_why")
@@ -4672,6 +4752,8 @@ def decode_open_delegation4(dec: Decoder) -> open_delegation4:
 
 
 def encode_OPEN4resok(enc: Encoder, value: OPEN4resok) -> None:
+    if value.cinfo.atomic not in {0, 1}:
+        raise LocalProtocolError(f"OPEN4resok.cinfo.atomic: {value.cinfo.atomic!r} is no bool")
     enc.put(
         _LAYOUT_56,
         value.stateid.seqid,
@@ -4840,6 +4922,10 @@ def decode_locker4(dec: Decoder) -> locker4:
 
 
 def encode_LOCK4args(enc: Encoder, value: LOCK4args) -> None:
+    if value.locktype not in _nfs_lock_type4_BY_VALUE:
+        raise LocalProtocolError(f"LOCK4args.locktype: {value.locktype!r} is no value of enum nfs_lock_type4")
+    if value.reclaim not in {0, 1}:
+        raise LocalProtocolError(f"LOCK4args.reclaim: {value.reclaim!r} is no bool")
     enc.put(_LAYOUT_63, value.locktype, value.reclaim, value.offset, value.length)
     encode_locker4(enc, value.locker)
 
@@ -4869,6 +4955,8 @@ def decode_LOCK4resok(dec: Decoder) -> LOCK4resok:
 
 
 def encode_LOCK4denied(enc: Encoder, value: LOCK4denied) -> None:
+    if value.locktype not in _nfs_lock_type4_BY_VALUE:
+        raise LocalProtocolError(f"LOCK4denied.locktype: {value.locktype!r} is no value of enum nfs_lock_type4")
     enc.put(_LAYOUT_65, value.offset, value.length, value.locktype)
     encode_state_owner4(enc, value.owner)
 
@@ -4885,6 +4973,8 @@ def decode_LOCK4denied(dec: Decoder) -> LOCK4denied:
 
 
 def encode_LOCKT4args(enc: Encoder, value: LOCKT4args) -> None:
+    if value.locktype not in _nfs_lock_type4_BY_VALUE:
+        raise LocalProtocolError(f"LOCKT4args.locktype: {value.locktype!r} is no value of enum nfs_lock_type4")
     enc.put(_LAYOUT_66, value.locktype, value.offset, value.length)
     encode_state_owner4(enc, value.owner)
 
@@ -4901,6 +4991,8 @@ def decode_LOCKT4args(dec: Decoder) -> LOCKT4args:
 
 
 def encode_LOCKU4args(enc: Encoder, value: LOCKU4args) -> None:
+    if value.locktype not in _nfs_lock_type4_BY_VALUE:
+        raise LocalProtocolError(f"LOCKU4args.locktype: {value.locktype!r} is no value of enum nfs_lock_type4")
     enc.put(
         _LAYOUT_67,
         value.locktype,
@@ -4925,6 +5017,8 @@ def decode_LOCKU4args(dec: Decoder) -> LOCKU4args:
 
 
 def encode_CB_RECALL4args(enc: Encoder, value: CB_RECALL4args) -> None:
+    if value.truncate not in {0, 1}:
+        raise LocalProtocolError(f"CB_RECALL4args.truncate: {value.truncate!r} is no bool")
     enc.put(
         _LAYOUT_68,
         value.stateid.seqid,
@@ -4967,6 +5061,8 @@ def decode_referring_call_list4(dec: Decoder) -> referring_call_list4:
 
 
 def encode_CB_SEQUENCE4args(enc: Encoder, value: CB_SEQUENCE4args) -> None:
+    if value.csa_cachethis not in {0, 1}:
+        raise LocalProtocolError(f"CB_SEQUENCE4args.csa_cachethis: {value.csa_cachethis!r} is no bool")
     enc.put(
         _LAYOUT_70,
         enc.exactly(value.csa_sessionid, 16, "CB_SEQUENCE4args.csa_sessionid"),

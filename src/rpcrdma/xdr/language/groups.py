@@ -78,10 +78,14 @@ def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, 
             group.format += "I"
             group.values.append(value)
             group.fields.append(label)
-        case model.EnumRef(signed=signed):
+            group.checks.append((f"{value} not in {{0, 1}}", label, f"{{{value}!r}} is no bool"))
+        case model.EnumRef(name, signed):
             group.format += "i" if signed else "I"
             group.values.append(value)
             group.fields.append(label)
+            group.checks.append(
+                (f"{value} not in _{name}_BY_VALUE", label, f"{{{value}!r}} is no value of enum {name}")
+            )
         case model.FixedOpaque(length):
             group.format += f"{length}s" + (f"{-length & 3}x" if length & 3 else "")
             group.values.append(f'enc.exactly({value}, {length}, "{label}")')

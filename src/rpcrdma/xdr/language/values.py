@@ -80,7 +80,11 @@ class ValueWriter:
         kind = model.strip(kind)
         field = f'"{label}"'
         match kind:
-            case model.Number("I") | model.Boolean():
+            case model.Number("I"):
+                out.call("enc.u32(", [value, field])
+            case model.Boolean():
+                out.line(f"if {value} not in {{0, 1}}:")
+                self._raise_local(label, f"{{{value}!r}} is no bool")
                 out.call("enc.u32(", [value, field])
             case model.Number(code):
                 out.call("enc.put(", [self._layout(code, [label]), value])
