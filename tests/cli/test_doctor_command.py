@@ -136,7 +136,9 @@ def test_what_is_no_place_is_wrong_usage() -> None:
 
 
 @pytest.mark.thorough
-def test_the_software_rnic_is_tried_out_without_certificates(tmp_path: Path) -> None:
-    """Those of `--tls-cert` are for the server that is examined."""
-    options = ConnectOptions(host_authentication=HostAuthentication(certificate=tmp_path / "none"))
+def test_the_software_rnic_is_tried_out_without_certificates_and_tickets(tmp_path: Path) -> None:
+    """Those of `--tls-cert` and `--sec` are for the server that is examined."""
+    options = ConnectOptions(
+        security="krb5", xprtsec="tls", host_authentication=HostAuthentication(certificate=tmp_path / "none")
+    )
     assert asyncio.run(network.check_software_rnic(options)).mark is Mark.OK

@@ -46,13 +46,18 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
     """Makes two NULL calls over the software RNIC from this process to a server in it, on 127.0.0.1.
 
     Returns the finding: OK, with the times, or PROBLEM if the calls fail. The connection has the `options`, but
-    neither TLS, host authentication nor a reserved port.
+    neither TLS, host authentication, Kerberos nor a reserved port, which are for the server that is examined.
     """
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
             own = replace(
-                options, provider="iwarp", reserved_port=False, xprtsec="none", host_authentication=HostAuthentication()
+                options,
+                provider="iwarp",
+                security="sys",
+                reserved_port=False,
+                xprtsec="none",
+                host_authentication=HostAuthentication(),
             )
             agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
