@@ -225,8 +225,7 @@ async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_
         if name == "two":
             # It is found, and a disk fails before it is served.
             reloading.exports._plan = fails  # type: ignore[method-assign]
-            with pytest.raises(OSError, match="no disk"):
-                await reloading.exports.look()
+            assert await reloading.exports.look() == []
             reloading.exports._plan = plan  # type: ignore[method-assign]
         assert [export.name for export in await reloading.exports.look()] == [f"/{name}"]
         # A reload alone takes another directory, and lets go of the present one.
@@ -380,7 +379,7 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     (tree,) = reloading.services.nfs.exports.trees
     reloading.server.busy = 3
     assert await reloading.again(FILE) == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
-    assert caplog.messages[-1].startswith("calls in removed exports have not ended within 10 s")
+    assert caplog.messages[-1].startswith("removed exports are not closed yet: calls of the server, ")
     assert "root" in vars(tree)
     await until(lambda: "root" not in vars(tree))
     await reloading.exports.close()

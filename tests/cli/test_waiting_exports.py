@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import ipaddress
 import re
 import socket
@@ -9,16 +11,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.cli.waiting_exports import WaitingExports
+from rpcrdma.nfs.export.file_access import Callers
 from rpcrdma.nfs.export.server_state import open_state
-from rpcrdma.nfs.server import NfsServices, build_services
+from rpcrdma.nfs.server import Export, NfsServices, build_services
 from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.host_identity import CallOrigin
@@ -206,6 +211,38 @@ def test_a_mount_point_is_served_while_something_is_mounted_there(
         mounted.add("b")
         look(found, services)
         assert names(services) == ["/a", "/b"]
+
+
+def test_an_export_that_cannot_be_served_keeps_no_other_waiting_and_counts_as_absent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfit = {"/bad"}
+
+    def try_out(_callers: object, export: Export) -> None:
+        if export.name in unfit:
+            raise PermissionError(errno.EPERM, "the server cannot act as user 65534")
+
+    monkeypatch.setattr(Callers, "try_out", try_out)
+    (tmp_path / "dirs/a").mkdir(parents=True)
+    found = waiting(tmp_path, table("/a") + table("/bad") + table("/b"))
+    with served(found, tmp_path) as services:
+
+        async def looks() -> None:
+            exports = ServedExports(services, None, found, found.ready(), AsyncMock())
+            for name in ("bad", "b"):
+                (tmp_path / "dirs" / name).mkdir()
+            caplog.clear()
+            assert [export.name for export in await exports.look()] == ["/b"]
+            assert names(services) == exports.names == ["/a", "/b"]
+            assert [export.name for export in exports.absent] == ["/bad"]
+            assert await exports.look() == []
+            text = "/bad is not served: the server cannot act as user 65534; it will be once that is mended"
+            assert caplog.messages == [text], "told once"
+            unfit.clear()
+            assert [export.name for export in await exports.look()] == ["/bad"]
+            assert (names(services), exports.absent) == (["/a", "/bad", "/b"], [])
+
+        asyncio.run(looks())
 
 
 def test_an_export_that_must_be_there_is_an_error(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ async def _serve(
             drain_s=_DRAIN_S,
         )
         database = None if nfs4 is None else nfs4.state.database
-        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit, database)
+        health = ServerHealth(lambda: args.exports, lambda: exports.absent, hosts.certificate, audit, database)
         stack.callback(health.close)
         with found.blamed("listen"):
             server = await serve(offered, listen_at(args), options=options)
@@ -372,10 +372,12 @@ async def _wait(
         for export in await exports.look():
             found.put_nowait(export)
 
-    sweeps = [services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])]
-    works: list[Callable[[], Awaitable[object]]] = [functools.partial(asyncio.to_thread, sweep) for sweep in sweeps]
+    works: dict[str, Callable[[], Awaitable[object]]] = {"look for exports": look}
+    works["close idle files"] = functools.partial(asyncio.to_thread, services.nfs.close_idle)
+    if nfs4 is not None:
+        works["end leases"] = functools.partial(asyncio.to_thread, nfs4.sweep)
     # A disk or a store that does not answer must hold up neither leases nor the end.
-    tasks = [asyncio.create_task(_regularly(work)) for work in (look, *works)]
+    tasks = [asyncio.create_task(_regularly(what, work)) for what, work in works.items()]
     stopping = asyncio.create_task(stop.wait())
     stopping.add_done_callback(lambda _: found.put_nowait(None))
     try:
@@ -386,14 +388,23 @@ async def _wait(
             task.cancel()
 
 
-async def _regularly(work: Callable[[], Awaitable[object]]) -> None:
-    """Calls and awaits `work` every 5 s until it is cancelled; logs the exceptions of `work`."""
+async def _regularly(what: str, work: Callable[[], Awaitable[object]]) -> None:
+    """Calls and awaits `work` every 5 s until it is cancelled; logs its exceptions, with `what` it does.
+
+    An exception is logged once while it repeats; with a traceback, unless it is an OSError.
+    """
+    told = ""
     while True:
         await asyncio.sleep(_IDLE_S)
         try:
             await work()
-        except Exception:  # the next time may succeed, and the server goes on
-            _LOGGER.exception("cannot close idle files, end leases, or look for exports")
+            told = ""
+        except Exception as error:  # the next time may succeed, and the server goes on
+            message = describe(error)[0]
+            if message != told:
+                unexpected = None if isinstance(error, OSError) else error
+                _LOGGER.exception("cannot %s: %s", what, message, exc_info=unexpected)
+            told = message
 
 
 def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:

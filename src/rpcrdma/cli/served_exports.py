@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rpcrdma.cli.daemon_threads import in_time
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.host_names import HostNames
-from rpcrdma.cli.waiting_exports import WaitingExports
+from rpcrdma.cli.waiting_exports import WaitingExports, warn_not_served
 from rpcrdma.commands import describe
 from rpcrdma.limits import EXPORTS_CHANGE_S
 
@@ -51,6 +51,8 @@ class ServedExports:
         self._nfs4 = nfs4
         self._served = list(ready)
         self._settle = settle
+        self._failures: dict[str, str] = {}
+        """The error of each export that the last `look` could not begin to serve, by name."""
         self._turn = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -59,27 +61,69 @@ class ServedExports:
         """The names of the exports that are served now."""
         return [export.name for export in self._served]
 
+    @property
+    def absent(self) -> list[Exported]:
+        """The exports of the configuration that are not served yet."""
+        served = set(self.names)
+        return [export for export in self.waiting.exports if export.name not in served]
+
     async def look(self) -> list[Exported]:
         """Begins to serve waiting exports that have become ready, and admits named hosts by their present addresses.
+
+        One that cannot be served keeps no other waiting; its error is logged, and again only when it has changed.
 
         Returns:
             The exports that are served from now on and were not before. While `replace` runs: [], and nothing changes.
 
         Raises:
-            ValueError, OSError: an export cannot be served; the served exports stay the same.
+            TimeoutError: a file system does not answer.
+            OSError: an export that is served cannot be served any more; the served exports stay the same.
         """
         if self._turn.locked():
             # A reload makes all exports anew, and may have to wait for a disk.
             return []
         async with self._turn:
-            served = {export.name for export in self._served}
+            absent, failures = self.absent, dict[str, str]()
             ready = await asyncio.to_thread(self.waiting.ready)
-            if ready != self._served:
-                change = self._change(ready, stay=True)
-                await self._plan(change)
-                self._install(change, ready)
-            new = {export.name for export in ready} - served
-            return [export for export in self.waiting.exports if export.name in new]
+            try:
+                await self._serve(ready)
+            except TimeoutError:
+                raise
+            except OSError:
+                failures = await self._serve_each(ready)
+            self._failures = failures
+            served = set(self.names)
+            return [export for export in absent if export.name in served]
+
+    async def _serve(self, ready: list[Export]) -> None:
+        """Serves the exports `ready`, among which all are that are served now. Raises: see `_plan`."""
+        if ready != self._served:
+            change = self._change(ready, stay=True)
+            await self._plan(change)
+            self._install(change, ready)
+
+    async def _serve_each(self, ready: list[Export]) -> dict[str, str]:
+        """Serves those of the exports `ready` that can be served, and logs the new errors of the others.
+
+        Returns:
+            The error of each of the others, by the export's name.
+
+        Raises:
+            OSError: an export that is served now cannot be served on its new terms.
+        """
+        failures: dict[str, str] = {}
+        served = set(self.names)
+        await self._serve([export for export in ready if export.name in served])
+        for name in [export.name for export in ready if export.name not in served]:
+            served.add(name)
+            try:
+                await self._serve([export for export in ready if export.name in served])
+            except OSError as error:
+                served.remove(name)
+                failures[name] = str(error)
+                if self._failures.get(name) != failures[name]:
+                    warn_not_served(name, error)
+        return failures
 
     async def replace(
         self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]
@@ -124,8 +168,8 @@ class ServedExports:
             late = ending and (await asyncio.wait(ending, timeout=_RETIRE_S))[1]
             if late and change.gone:
                 _LOGGER.warning(
-                    "calls in removed exports have not ended within %g s, or their disks do not answer; the file "
-                    "systems can be unmounted after that",
+                    "removed exports are not closed yet: calls of the server, perhaps in other exports, have not ended "
+                    "within %g s, or disks do not answer; the file systems can be unmounted after that",
                     _RETIRE_S,
                 )
 

@@ -16,7 +16,7 @@ from rpcrdma.commands import describe
 if TYPE_CHECKING:
     from rpcrdma.nfs.server import Export
 
-__all__ = ["WaitingExports"]
+__all__ = ["WaitingExports", "warn_not_served"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 
@@ -44,7 +44,7 @@ class WaitingExports:
         served: Sequence[Export] = (),
     ) -> None:
         self.absent = list(exports)
-        """The exports that are not served yet."""
+        """The exports that cannot be served yet."""
         self.exports = list(exports)
         """All exports, in the order of the settings."""
         self.names = names or HostNames()
@@ -87,11 +87,7 @@ class WaitingExports:
                         raise
                     raise OSError(f"{place}: {message}; {hint}") from None
                 if not self._told:
-                    message, hint, _ = describe(error)
-                    remedy = f"{hint}; " if hint else ""
-                    _LOGGER.warning(
-                        "%s is not served: %s; %sit will be once that is mended", export.name, message, remedy
-                    )
+                    warn_not_served(export.name, error)
             else:
                 self.absent.remove(export)
         self._told = True
@@ -128,6 +124,13 @@ class WaitingExports:
     def _is_open(self, exported: Exported) -> bool:
         """Returns whether the source of an export is a URL that the server serves now, under the same name."""
         return (exported.name, exported.source) in self._stores
+
+
+def warn_not_served(name: str, error: Exception) -> None:
+    """Logs a warning that the export `name` is not served because of `error`, and will be once that is mended."""
+    message, hint, _ = describe(error)
+    remedy = f"{hint}; " if hint else ""
+    _LOGGER.warning("%s is not served: %s; %sit will be once that is mended", name, message, remedy)
 
 
 def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
