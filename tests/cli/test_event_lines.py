@@ -22,8 +22,8 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None:
-    reading, writing = pipe
+def with_nine_waiting(writing: int) -> tuple[EventLines, int]:
+    """One in the write, three in the queue, six that are left out; and the octets before them in the full pipe."""
     os.set_blocking(writing, False)
     full = 0
     while True:
@@ -39,6 +39,12 @@ def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None
         os.sched_yield()
     for number in range(9):
         lines.put({"event": "waits", "number": number})
+    return lines, full
+
+
+def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    lines, full = with_nine_waiting(writing)
     while full:
         full -= len(os.read(reading, full))
     while not lines._lines.empty():
@@ -54,6 +60,21 @@ def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None
         {"event": "later"},
         {"event": "lost", "events": 2},
     ]
+
+
+def test_a_reader_that_comes_after_the_end_gets_the_lines_before_it(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = pipe
+    lines, full = with_nine_waiting(writing)
+    monkeypatch.setattr(event_lines, "_LAST_LINES_S", 0.0)
+    lines.end()
+    lines.put({"event": "later"})
+    while full:
+        full -= len(os.read(reading, full))
+    lines._thread.join()
+    told = [json.loads(line)["event"] for line in os.read(reading, 1 << 16).splitlines()]
+    assert told == ["in the write", "waits", "waits", "waits", "lost"]
 
 
 def test_a_reader_that_has_gone_is_written_no_more(pipe: tuple[int, int]) -> None:

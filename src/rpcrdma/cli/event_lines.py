@@ -34,9 +34,10 @@ class EventLines(logging.Handler):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
-        self._lines: queue.Queue[str | None] = queue.Queue(EVENT_LINES_MAX)
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._guard = threading.Lock()
         self._lost = 0
+        self._ended = False
         self._descriptor = descriptor
         self._thread = threading.Thread(target=self._write, name="events", daemon=True)
         self._thread.start()
@@ -54,27 +55,33 @@ class EventLines(logging.Handler):
     def put(self, event: dict[str, Any]) -> None:
         """Queues an event, a JSON object, for writing as one line; never waits.
 
-        If EVENT_LINES_MAX (1,000) lines wait, the event is left out and counted in a later event `lost`.
+        If EVENT_LINES_MAX (1,000) lines wait, the event is left out and counted in a later event `lost`. After `end` it
+        is dropped.
         """
         with self._guard:
-            try:
-                if self._lost:
-                    self._lines.put_nowait(console.json_text({"event": "lost", "events": self._lost}))
-                    self._lost = 0
-                self._lines.put_nowait(console.json_text(event))
-            except queue.Full:
+            if self._ended:
+                return
+            if self._lines.qsize() + bool(self._lost) >= EVENT_LINES_MAX:
                 self._lost += 1
+                return
+            self._put_lost()
+            self._lines.put(console.json_text(event))
 
     def end(self) -> None:
-        """Has the thread write the queued lines and end; waits 6 s at most for that. Later events are not written.
+        """Has the thread write the queued lines, and the event `lost` if need be, and end; waits 2 s at most for that.
 
-        If the queue stays full for 2 s, returns without ending the thread, which writes on if the reader reads on.
+        If the reader takes longer, the thread goes on in the background. Later events are not written.
         """
-        with contextlib.suppress(queue.Full):
-            if self._lost:
-                self._lines.put(console.json_text({"event": "lost", "events": self._lost}), timeout=_LAST_LINES_S)
-            self._lines.put(None, timeout=_LAST_LINES_S)
-            self._thread.join(_LAST_LINES_S)
+        with self._guard:
+            self._ended = True
+            self._put_lost()
+            self._lines.put(None)
+        self._thread.join(_LAST_LINES_S)
+
+    def _put_lost(self) -> None:
+        if self._lost:
+            self._lines.put(console.json_text({"event": "lost", "events": self._lost}))
+            self._lost = 0
 
     def _write(self) -> None:
         # To the descriptor itself: the end of the process may find the thread in a write, where it must hold no lock.
@@ -96,7 +103,7 @@ def server_events() -> Iterator[EventLines]:
     They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on. No record with an
     event is printed on standard error meanwhile. At exit the last lines are written, and the logging is as before.
     """
-    sys.stdout.flush()
+    console.write(flush=True)
     lines = EventLines(sys.stdout.fileno())
     logger, root = logging.getLogger("rpcrdma.server"), logging.getLogger()
     before = logger.level, {handler: handler.level for handler in root.handlers}
