@@ -6,6 +6,7 @@ import os
 import random
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,13 +87,18 @@ def test_stat_shows_a_link_or_what_it_leads_to(remote: Remote) -> None:
     assert "size      7 bytes" in remote.done("stat", remote.url("/a")).text
 
 
-def test_cat_prints_files_and_goes_on_after_a_missing_one(remote: Remote) -> None:
+def test_cat_prints_files_and_goes_on_after_a_missing_one(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (0, 1, len(SOME_OCTETS)):
         (remote.local / f"{size}").write_bytes(SOME_OCTETS[:size])
         assert remote.done("cat", remote.url(f"/{size}")).out == SOME_OCTETS[:size]
     ran = remote.run("cat", remote.url("/missing"), remote.url("/1"))
     assert (ran.status, ran.out) == (1, SOME_OCTETS[:1])
     assert ran.err == f"error: {remote.url('/missing')}: no such file or directory\n"
+    # Without room for one file it looks at no further ones.
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        ran = remote.run("cat", remote.url("/1"), remote.url("/missing"))
+    assert (ran.status, ran.err) == (1, "error: standard output: no space left on device\n")
 
 
 def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -74,13 +75,22 @@ def test_wrong_usage_is_an_object(line: str, capsys: pytest.CaptureFixture[str])
     assert said.err.startswith(f"error: {error['message']}\n")
 
 
-def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_of_a_file_that_is_not_there_is_an_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["xdr", "lint", "--json", str(tmp_path / "none.x")]) == 1
     said = capsys.readouterr()
     (error,) = errors(said.out)
     assert error["message"] == f"{tmp_path / 'none.x'}: no such file or directory"
     assert (error["path"], error["errno"]) == (str(tmp_path / "none.x"), "ENOENT")
     assert said.err == f"error: {error['message']}\n"
+    # The reader of standard error may have gone before that of standard output.
+    gone, unread = os.pipe()
+    os.close(gone)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(unread, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert main(["xdr", "lint", "--json", str(tmp_path / "none.x")]) == 1
+    assert capsys.readouterr().out == said.out
 
 
 @pytest.mark.thorough

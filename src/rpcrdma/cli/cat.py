@@ -27,14 +27,17 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma cat`: writes the files at the URLs `args.url` to standard output; returns the exit status.
 
-    A file that fails, perhaps after a part of it was written, is reported, and the others follow; so is an error of
-    standard output other than BrokenPipeError. Raises RpcRdmaError if a connection fails. From its start on a signal
-    ends it at any point (`stop_at_once`).
+    A file that fails, perhaps after a part of it was written, is reported, and the others follow. From its start on a
+    signal ends it at any point (`stop_at_once`).
+
+    Raises:
+        RpcRdmaError: a connection fails.
+        OSError: standard output has refused octets, after which none follow.
     """
     failures = Failures()
     # Standard output may block for as long as its reader likes, and a signal must end even that.
     stop_at_once()
-    sys.stdout.flush()
+    console.write(flush=True)
     output = sys.stdout.fileno()
     async with Servers(args, failures) as servers:
         for url in args.url:

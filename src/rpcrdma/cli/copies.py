@@ -110,7 +110,7 @@ class Copies:
 
     @contextlib.contextmanager
     def telling_the_end(self) -> Iterator[None]:
-        """A context that reports an OSError (but no BrokenPipeError) or RpcRdmaError as a failure, and suppresses it.
+        """A context that reports an OSError (not of standard output) or RpcRdmaError as a failure, and suppresses it.
 
         The error is printed and added to the failures, so that the report has the copies made before it, too.
         """

@@ -197,10 +197,10 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         console.write(flush=True)
     except SystemExit:
         raise
-    except BrokenPipeError:
-        _drop(sys.stdout)
-        return ExitStatus.READER_GONE
     except BaseException as error:  # noqa: BLE001 - users never get a traceback
+        if isinstance(error, BrokenPipeError) and console.is_of_output(error):
+            _drop(sys.stdout)
+            return ExitStatus.READER_GONE
         if os.environ.get("RPCRDMA_TRACEBACK"):
             import traceback  # noqa: PLC0415
 

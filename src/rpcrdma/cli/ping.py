@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
@@ -143,7 +142,7 @@ def _tell(args: argparse.Namespace, line: str) -> None:
         console.talk(line)
     else:
         console.data(line)
-        sys.stdout.flush()
+        console.write(flush=True)
 
 
 def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Failures:
     """A context for the work on each of several files: an OSError is printed and suppressed, so that the others follow.
 
     So is UserAuthenticationFailed, as of an export that demands Kerberos. Other errors (a lost connection, a protocol
-    violation) and BrokenPipeError propagate. `status` is the exit status of the last error, as `tell` and
+    violation) and those of standard output propagate. `status` is the exit status of the last error, as `tell` and
     `tell_of_tree` set it, DONE before the first.
 
     Args:
@@ -104,7 +104,7 @@ class Failures:
     ) -> bool:
         from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
 
-        if not isinstance(error, (OSError, UserAuthenticationFailed)) or isinstance(error, BrokenPipeError):
+        if not isinstance(error, (OSError, UserAuthenticationFailed)) or console.is_of_output(error):
             return False
         self.tell(error)
         return True

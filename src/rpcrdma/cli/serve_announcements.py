@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,7 @@ def announce(
     over_tcp = any(url.startswith("tcp://") for url in server.listening)
     if "4" not in args.nfs and not over_tcp and not args.json:
         console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
-    sys.stdout.flush()
+    console.write(flush=True)
 
 
 def announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:

@@ -93,7 +93,7 @@ async def run(args: argparse.Namespace) -> int:
     left = args.count
     if not args.json and _is_screen():
         console.data(f"{args.url}: the first table comes in {args.interval:g} s")
-        sys.stdout.flush()
+        console.write(flush=True)
     try:
         while left != 0:
             await asyncio.sleep(args.interval)
@@ -174,7 +174,7 @@ def _print(args: argparse.Namespace, page: Page, interval_s: float | None) -> No
         _print_side({where: calls for where, calls in page.items() if where.side == side}, side, interval_s)
     if interval_s is not None:
         console.data("")
-    sys.stdout.flush()
+    console.write(flush=True)
 
 
 def _print_side(page: Page, side: str, interval_s: float | None) -> None:

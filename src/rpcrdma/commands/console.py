@@ -23,6 +23,7 @@ __all__ = [
     "errors_as_json",
     "in_journal",
     "in_options",
+    "is_of_output",
     "journal_lines",
     "json_line",
     "names",
@@ -35,6 +36,7 @@ __all__ = [
     "table",
     "talk",
     "write",
+    "write_error",
 ]
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
@@ -69,6 +71,8 @@ _SYSLOG_PRIORITIES = ((40, 3), (30, 4), (_NOTICE, 5), (20, 6), (0, 7))
 """The least level of logging, and the priority of syslog(3)."""
 
 _PARAMETER: Final = re.compile("|".join(map(re.escape, OPTIONS)))
+
+_STANDARD_OUTPUT: Final = "standard output"
 
 _error_object: Mapping[str, Any] | None = None
 """Items beside `error` in an error's object on standard output; None: errors go to standard error only."""
@@ -128,8 +132,14 @@ def naming_standard_output() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or "standard output"
+        error.filename = error.filename or _STANDARD_OUTPUT
         raise
+
+
+def is_of_output(error: BaseException | None) -> bool:
+    """Returns whether an error is one that `naming_standard_output` has named, so that no other file has failed."""
+    # Not by equality: a file may have that name.
+    return isinstance(error, OSError) and error.filename is _STANDARD_OUTPUT
 
 
 def write(text: str = "", *, flush: bool = False) -> None:
@@ -207,11 +217,18 @@ def talk(line: str, *, level: int = 20) -> None:
     """Prints one line on standard error, with control characters escaped, and flushes the stream.
 
     `level` is a level of `logging`; 20 is INFO. It suppresses no line: it becomes the line's priority if standard error
-    is systemd's journal. Raises OSError if the stream refuses the line.
+    is systemd's journal. A line that the stream refuses is lost.
     """
     text = printable(line)
-    sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")
-    sys.stderr.flush()
+    write_error((journal_lines(text, level) if in_journal() else text) + "\n")
+
+
+def write_error(text: str) -> None:
+    """Writes `text` to standard error, unchanged, without a line end, and flushes the stream; loses what it refuses."""
+    # Whoever reads the results may still be there.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def announce(line: str) -> None:

@@ -93,7 +93,7 @@ class DefinitionText:
         """
         for remark in remarks:
             located, file, source = self._located(remark)
-            sys.stderr.write(f"{located.render(source, file)}\n")
+            console.write_error(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
         """Returns a dictionary for JSON of each of the compiler's errors and warnings.

@@ -118,14 +118,12 @@ def progress_line(total: int) -> Iterator[Callable[[str], None]]:
         nonlocal step
         step += 1
         width = get_terminal_size().columns - 1
-        sys.stderr.write("\r\x1b[K" + console.printable(f"{step:,} of {total:,}: {name}")[:width])
-        sys.stderr.flush()
+        console.write_error("\r\x1b[K" + console.printable(f"{step:,} of {total:,}: {name}")[:width])
 
     try:
         yield tell
     finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        console.write_error("\r\x1b[K")
 
 
 def _can_be_written_over() -> bool:
