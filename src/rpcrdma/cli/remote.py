@@ -57,7 +57,7 @@ class Failures:
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
         """Prints the failures in one tree: the first 20 of `errors` as `tell` does, and the number of the others.
 
-        With --json that number is an error object on standard output as well, even if `collected` is given.
+        With --json that number is an error object on standard output as well, unless `collected` is given.
         `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the number of
         the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last printed
         error, or PROTOCOL_VIOLATION if any printed error has that; empty `errors` leave `status` as it is.
@@ -68,7 +68,7 @@ class Failures:
             violated = violated or self.status is ExitStatus.PROTOCOL_VIOLATION
         more = total - min(TOLD_MAX, len(errors))
         if more:
-            console.error(f"{more:,} more {kind}")
+            console.error(f"{more:,} more {kind}", in_report=self.collected is not None)
         if violated:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
