@@ -195,8 +195,9 @@ def test_a_terminate_follows_the_frame_under_way_and_nothing_else_does(sent: int
     assert completions_of(raw.qp) == [Completion("w", Verb.RDMA_WRITE, Status.FLUSHED)]
     end = -(-sent // 1460) * 1460
     assert not raw.qp.wants_close
+    assert raw.qp.state is State.LAST_WORDS
     assert raw.take() == stream[sent:end] + terminate(0x1202, untagged(3, 0, 1, b"no receive"))
-    assert raw.qp.wants_close
+    assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
 
 
 @pytest.mark.req("DDP-13")

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
+from rpcrdma.iwarp.segments import READ_RESPONSE, SEND
 from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.native import DATA_PATH, native
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged, terminate, untagged
 
 CALLS = 20
 MIDDLE_OCTETS = 1 << 13
@@ -168,6 +169,41 @@ def test_unsignaled_work_that_is_not_sent_whole_has_a_completion_when_the_connec
         end.qp.abort("enough")
         told.append([(each.wr, each.status) for each in completions_of(end.qp)])
     assert told == [[(1, Status.FLUSHED)]] * 2
+
+
+def test_a_terminate_follows_the_rest_of_the_frame_under_way() -> None:
+    end = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(random.Random(3).getrandbits), natively=True)
+    end.connect()
+    end.give(fpdu(tagged(0, 1, 0)))
+    end.qp.post_send(1, [bytes(1000)])
+    assert end.qp.send(lambda messages, *_: (len(messages), 0, FPDU_OCTETS, b"rest")) is False
+    end.give(fpdu(untagged(3, 0, 1)))
+    assert end.take() == b"rest" + terminate(0x1202, untagged(3, 0, 1))
+
+
+def test_a_due_read_response_goes_first_and_takes_turns_with_posted_work() -> None:
+    pd = SoftwareProtectionDomain(random.Random(3).getrandbits)
+    end = RawPeer(MpaRole.RESPONDER, pd, natively=True)
+    end.connect()
+    end.give(fpdu(tagged(0, 1, 0)))
+    source = pd.register(bytes(8), Access.REMOTE_READ)
+    for number in (1, 2):
+        end.give(fpdu(read_request(number, 9, 0, 8, source.handle, source.offset)))
+        end.qp.post_send(number, [bytes(1000)])
+    turns: list[list[int]] = []
+
+    def takes_one(messages: list[Any], *_: object) -> tuple[int, int, int, bytes | None]:
+        turns.append([message.control for message in messages])
+        return 1, 0, 100, b"-"
+
+    for _ in range(3):
+        assert end.qp.send(takes_one) is False
+        end.take()
+    assert turns == [
+        [READ_RESPONSE, SEND, READ_RESPONSE, SEND],
+        [SEND, READ_RESPONSE, SEND],
+        [READ_RESPONSE, SEND],
+    ]
 
 
 def test_a_broken_connection_is_an_error_of_the_socket() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.receiver import _DISCARD as DISCARD
+from rpcrdma.iwarp.segments import TAGGED
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
@@ -374,9 +375,12 @@ def test_memory_is_let_go_of_once_it_is_complete() -> None:
     scene = Scene()
     direct = scene.qp._receiver.direct
     frame = scene.write(5000)
+    # Of whichever frame there was before.
+    direct.header = TAGGED.unpack_from(scene.write(5000, 8))
     assert scene.step(frame[:100]) == [4916, IDLE]
     assert direct.target.obj is scene.memory
     assert (direct.left, direct.placed, direct.trailer, direct.fault) == (4916, 84, 4, None)
+    assert direct.header == TAGGED.unpack_from(frame)
     assert scene.step(frame[100:]) == [IDLE]
     assert (len(direct.target), direct.trailer, direct.left) == (0, 0, 0)
     assert scene.step(frame[:100]) == [4916, IDLE]

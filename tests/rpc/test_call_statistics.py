@@ -59,6 +59,10 @@ def test_a_call_that_did_not_wait_and_one_that_did(served: bool) -> None:
     told = read.as_json()
     assert (told["queue_ms"], told["execute_ms"], told["execute_us"]["max"]) == (3, 10, 8000.0)
     assert ("handler_ms" in told) is served
+    for more_ns, whole_ms in ((990 * MS - 1, 999), (1, 1000), (MS - 1, 1000), (1, 1001)):
+        counts.add(more_ns)
+        (read,) = statistics.snapshot()
+        assert read.as_json()["execute_ms"] == whole_ms
 
 
 def test_statuses_are_counted_apart_and_come_after_success() -> None:

@@ -97,5 +97,12 @@ def test_a_certificate_as_the_standard_library_describes_it() -> None:
 
 
 def test_what_people_read_holds_no_control_characters() -> None:
-    described = {"subject": ((("organizationName", "B\u00fccher\n\x1b[31m"),),)}
-    assert host_identity(described, b"").subject == "organizationName=B\u00fccher\\x0a\\x1b[31m"
+    for name, told in (
+        ("B\u00fccher\n\x1b[31m", "B\u00fccher\\x0a\\x1b[31m"),
+        # Octets that are no UTF-8, and the surrogates around theirs.
+        ("\udc7f\udc80\udcff\udd00", "\\udc7f\\x80\\xff\\udd00"),
+        ("\x9f\u202e\uffff\U000e0041", "\\x9f\\u202e\\uffff\\U000e0041"),
+        ("\u0100 \u3000\U00010000", "\u0100 \u3000\U00010000"),
+    ):
+        described = {"subject": ((("organizationName", name),),)}
+        assert host_identity(described, b"").subject == f"organizationName={told}"

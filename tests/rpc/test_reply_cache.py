@@ -201,6 +201,25 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
         assert len(cache) == len(running) + len(model.calls)
 
 
+def test_replies_are_kept_up_to_the_last_octet_that_there_is_room_for() -> None:
+    cache = watched(octets_max=2 * SMALL)
+    answer(cache, 1, SMALL, 0.0)
+    answer(cache, 2, SMALL, 0.0)
+    assert (cache.octets, len(cache._small)) == (2 * SMALL, 2)
+    answer(cache, 3, 1, 0.0)
+    assert [call.key.xid for call in cache._small] == [2, 3]
+
+
+@each_case("lengths", [(SMALL, SMALL + 1), (SMALL + 1, SMALL)])
+def test_the_call_that_is_forgotten_takes_its_own_reply_along(lengths: tuple[int, int]) -> None:
+    cache = watched(entries_max=2)
+    for xid, length in enumerate(lengths):
+        answer(cache, xid, length, 0.0)
+    answer(cache, 2, 0, 0.0)
+    assert cache.octets == lengths[1]
+    assert sorted(call.key.xid for call in (*cache._small, *cache._large)) == [1, 2]
+
+
 def test_a_refused_reply_is_held_for_answered_calls_alone() -> None:
     cache = ReplyCache()
     running = cache.begin(key(1))

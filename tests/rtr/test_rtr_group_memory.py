@@ -62,8 +62,19 @@ def group(*lengths: int, kind: str = "one slab", payload_ends: Sequence[int] = (
     return found
 
 
+class Numbers(tuple[int, ...]):  # noqa: SLOT001 - a tuple with an attribute cannot have slots
+    """Numbers of segments, whose end may be looked for 1000 times."""
+
+    looks = 0
+
+    def __len__(self) -> int:
+        self.looks += 1
+        assert self.looks <= 1000, "the segments do not end"
+        return super().__len__()
+
+
 def item(length: int, *numbers: int, offset: int = 0, position: int = 0) -> Item:
-    return Item(position, length, InSegments(offset, numbers))
+    return Item(position, length, InSegments(offset, Numbers(numbers)))
 
 
 def placed_by(own: Group, *items: Item) -> Placement:

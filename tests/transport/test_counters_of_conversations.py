@@ -16,6 +16,10 @@ def counted(statistics: TransportStatistics) -> dict[str, int]:
     return {name: count for name, count in asdict(statistics).items() if count}
 
 
+def test_counters_begin_with_zero() -> None:
+    assert counted(TransportStatistics()) == {}
+
+
 def conversation(
     version: str, argument: tuple[int, int | None], bound: ReplyBound, result: tuple[int, int | None]
 ) -> tuple[dict[str, int], dict[str, int]]:

@@ -435,6 +435,18 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     assert (session.send_octets, session.receive_octets) == ((4096, 4096) if splits else (2048, 3072))
 
 
+@each_case(("octets", "splits"), [(0, False), (1, True)])
+def test_messages_are_split_where_pieces_have_a_header(
+    octets: int, splits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd = SoftwareProtectionDomain(counted_bits(1))
+    qp, _ = LoopbackQueuePair.pair(pd, SoftwareProtectionDomain(counted_bits(2)))
+    (dialect,) = offered("2")
+    monkeypatch.setattr(type(dialect), "geometry", dialect.geometry._replace(piece_header=octets))
+    session = Session(qp, pd, TransportConfig(), Role.CLIENT, dialect, reverse=False)
+    assert session.splits is splits
+
+
 @each_case(
     ("support", "octets"),
     [

@@ -15,6 +15,8 @@ from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator
 from rpcrdma.transport.message import (
     Cause,
+    Inbound,
+    Kind,
     Outgoing,
     OutgoingError,
     OutgoingExtension,
@@ -89,3 +91,11 @@ def test_no_attribute_is_missing(name: str) -> None:
     assert missing(made) == []
     if isinstance(made, Outgoing):
         assert (made.chunks, made.long, made.ends, made.group) == (NO_CHUNKS, False, None, None)
+
+
+def test_what_a_received_message_or_a_refusal_does_not_have_is_nothing() -> None:
+    found = Inbound(Kind.CALL, 7, 1, 1)
+    assert (found.chunks, found.data, found.start, found.long, found.ends) == (NO_CHUNKS, b"", 0, False, None)
+    assert (found.refusal, found.properties, found.broken) == (None, (), None)
+    assert (found.header_type, found.flags, found.answers) == (0, 0, False)
+    assert Refusal(Cause.SYSTEM)[1:] == (*[0] * 6, ())

@@ -16,6 +16,7 @@ from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
+from rpcrdma.xdr.codec import PlacedInOrder
 from support.cases import each_case
 from support.raw_calls import header, read_segment
 
@@ -186,6 +187,19 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     assert [bytes(decoder.bulk(10, "result")) for _ in range(4)] == [b"one", b"twotwo", b"three", b"four"]
     assert (bytes(first), bytes(last)) == (b"one\0\0", b"three\0\0\0")
     decoder.done("results")
+
+
+def test_an_inline_result_is_put_into_memory_beside_its_message() -> None:
+    memory = bytearray(results(b"four") + bytes(4))
+    view = memoryview(memory)
+    found = ResultDecoder(view, 0, None, (view[8:],)).bulk(4, "result")
+    assert (found, memory[8:]) == (b"four", b"four")
+
+
+def test_a_result_that_was_placed_where_the_caller_wants_it_is_handed_over_as_it_is() -> None:
+    target = memoryview(bytearray(b"four"))
+    decoder = ResultDecoder(struct.pack(">I", 4), 0, PlacedInOrder([target]), (target,))
+    assert decoder.bulk(4, "result") is target
 
 
 @each_case("end", ["call", "reply"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from mmap import PAGESIZE
+from mmap import MADV_HUGEPAGE, PAGESIZE
 
 import pytest
 
@@ -35,6 +35,21 @@ def test_lengths_that_no_buffer_can_have() -> None:
     for octets in (1 << 60, 1 << 63, 1 << 64):
         with pytest.raises(MemoryError, match=f"{octets} octets"):
             buffer(octets)
+    for wrong in ("8", 8.0, None):
+        with pytest.raises(TypeError, match=f"octets must be of type int, not {type(wrong).__name__}"):
+            buffer(wrong)  # type: ignore[arg-type] - what is refused
+
+
+@each_case(("octets", "advice"), [((1 << 22) - 1, []), (1 << 22, [MADV_HUGEPAGE]), ((1 << 22) + 1, [MADV_HUGEPAGE])])
+def test_memory_of_4_mib_and_more_has_huge_pages(octets: int, advice: list[int]) -> None:
+    given: list[int] = []
+
+    class Advised(PooledMemory):
+        def madvise(self, option: int, *_: int) -> None:
+            given.append(option)
+
+    assert len(Advised(octets)) == octets
+    assert given == advice
 
 
 @each_case("lead", [0, 1, PAGESIZE - 1, PAGESIZE, PAGESIZE + 1])
@@ -97,6 +112,14 @@ def test_memory_that_a_caller_refers_to_is_not_used_again() -> None:
     assert is_used_again(memory) or is_used_again(memory)
 
 
+@each_case(("held", "again"), [(3, True), (4, False)])
+def test_free_memory_is_found_among_the_four_that_were_lent_longest_ago(held: int, again: bool) -> None:
+    memory = ResultMemory()
+    views = [written(memory) for _ in range(held + 1)]
+    del views[-1]
+    assert is_used_again(memory) is again
+
+
 def test_a_view_in_a_cycle_keeps_the_memory() -> None:
     memory = ResultMemory()
     cycle: list[object] = [written(memory)]
@@ -141,6 +164,17 @@ def test_beyond_the_limit_the_length_goes_that_was_asked_for_longest_ago() -> No
         del view
     assert sorted(memory._buffers) == [third - 3 * page, third - 2 * page, third]
     assert memory._octets == sum(memory._buffers)
+
+
+def test_of_one_length_the_memory_goes_that_was_lent_longest_ago() -> None:
+    memory = ResultMemory()
+    views = [memory.take(OCTETS) for _ in range(3)]
+    for left in (2, 1):
+        memory._drop()
+        assert memory._buffers == {OCTETS: [view.obj for view in views[-left:]]}
+        assert memory._octets == left * OCTETS
+    memory._drop()
+    assert (memory._buffers, memory._octets) == ({}, 0)
 
 
 @each_case(("octets", "again"), [(4095, False), (4096, True)])

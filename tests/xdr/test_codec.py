@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Layout, Payload, PlacedByPosition, PlacedInOrder, padding
+from rpcrdma.xdr import codec
+from rpcrdma.xdr.codec import (
+    BulkItem,
+    Decoder,
+    Encoder,
+    Layout,
+    Payload,
+    PlacedByPosition,
+    PlacedInOrder,
+    padded_octets,
+    padding,
+)
 from support.cases import each_case
 
 RUN = Layout.of(">IQ3s1x", "run.number", "run.size", "run.mark")
@@ -60,6 +71,7 @@ def numbers(code: str, count: int) -> tuple[Callable[[Encoder, Any], None], Call
         (pair("u32", read="boolean"), True, "00000001"),
         (pair("u32", read="boolean"), False, "00000000"),
         ((write_run, lambda d: d.take(RUN, "run")), (1, 2, b"abc"), "00000001 0000000000000002 61626300"),
+        (pair("fixed", 3), b"abc", "61626300"),
         (pair("fixed", 4), b"abcd", "61626364"),
         (pair("fixed", 5), b"abcde", "61626364 65000000"),
         (pair("opaque", 9), b"", "00000000"),
@@ -90,7 +102,11 @@ def test_items_have_their_octets_wherever_they_stand_and_end_where_they_end(way:
     write(encoder, value)
     assert b"".join(encoder.gather()) == data
     assert encoder.length == len(data)
-    for decoder in (Decoder(data), Decoder(memoryview(b"\xff" * 8 + data + b"\xff" * 8), 8, 8 + len(data))):
+    for decoder, start in (
+        (Decoder(data), 0),
+        (Decoder(memoryview(b"\xff" * 8 + data + b"\xff" * 8), 8, 8 + len(data)), 8),
+    ):
+        assert (decoder.start, decoder.pos, decoder.end, decoder.position) == (start, start, start + len(data), 0)
         assert read(decoder) == value
         decoder.done("item")
     for length in range(len(data)):
@@ -107,10 +123,18 @@ def test_items_have_their_octets_wherever_they_stand_and_end_where_they_end(way:
 
 def test_padding_completes_units_of_four() -> None:
     assert [padding(length) for length in range(9)] == [0, 3, 2, 1, 0, 3, 2, 1, 0]
+    assert [padded_octets([length]) for length in range(9)] == [0, 4, 4, 4, 4, 8, 8, 8, 8]
+    assert [padded_octets(lengths) for lengths in ([], [1, 1], [5, 4, 3])] == [0, 8, 16]
 
 
 def test_padding_of_any_value_is_taken() -> None:
     assert Decoder(bytes.fromhex("00000001 61ffffff")).opaque(1, "o") == b"a"
+
+
+def test_the_length_word_of_an_item_is_the_one_before_it() -> None:
+    # Four octets from one further on would be a length, too.
+    decoder = Decoder(bytes.fromhex("00000000 03616263"))
+    assert (decoder.opaque(9, "o"), decoder.pos) == (b"", 4)
 
 
 @each_case(
@@ -131,7 +155,9 @@ def test_lengths_over_the_limit_are_refused_before_anything_is_read(read: Callab
 def test_a_length_of_four_gigabytes_allocates_nothing() -> None:
     with pytest.raises(DecodeError, match="o at offset 4: need 4294967295 octets, have 4"):
         Decoder(b"\xff" * 4 + b"abcd").opaque(0xFFFFFFFF, "o")
-    for code, octets in {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}.items():
+    sizes = {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}
+    assert sizes == codec._OCTETS
+    for code, octets in sizes.items():
         with pytest.raises(DecodeError, match=f"need {octets * 0xFFFFFFFF} octets, have 0"):
             Decoder(b"").numbers(code, 0xFFFFFFFF, "n")
 
@@ -314,6 +340,29 @@ def test_a_chunk_without_an_item_is_refused() -> None:
     decoder = Decoder(b"", placed=in_order(None, b"", b"x"))
     with pytest.raises(DecodeError, match="Write chunk at offset 0"):
         decoder.done("message")
+
+
+def test_only_padding_in_a_write_chunk_is_told() -> None:
+    for placed, padded in (
+        (by_position({8: b"first\0\0\0", 28: b"second!\0"}), False),
+        (in_order(b"first", b"second!"), False),
+        (in_order(b"first", b"second!\0"), True),
+        (in_order(b"first\0\0\0", b"second!"), True),
+    ):
+        payload, _, _ = bulk_message()
+        assert read_bulk_message(Decoder(payload.reduced, placed=placed)) == VALUES
+        assert placed.padded is padded
+
+
+def test_behind_the_last_write_chunk_results_are_inline() -> None:
+    class Chunks(list[memoryview | None]):
+        def __getitem__(self, index: Any) -> Any:
+            assert index < len(self)
+            return super().__getitem__(index)
+
+    placed = PlacedInOrder(Chunks([memoryview(b"first")]))
+    assert placed.take(8, 5, "first") == b"first"
+    assert placed.take(28, 7, "second") is None
 
 
 def test_placed_items_are_views_of_the_memory_they_landed_in() -> None:
