@@ -101,26 +101,21 @@ def decode_lists(reader: Reader) -> ChunkLists:
     return ChunkLists(reads, writes, reply)
 
 
-def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadChunk, ...]:
+def decode_read_list(reader: Reader) -> tuple[ReadChunk, ...]:
     """Decodes an xdr_read_list at the reader's position, and moves the reader behind the list.
 
     RFC 8166 does not demand that the segments of one Position stand together: they are collected by Position, in list
-    order. `ascending`: whether no Position may be smaller than the previous one. Returns one chunk for each Position,
-    in the order of first occurrence.
+    order. Returns one chunk for each Position, in the order of first occurrence.
 
     Raises:
         TooMany: the list has more Positions, or one Position more segments, than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such list, a Position is no multiple of 4, or it is smaller than permitted.
+        DecodeError: the octets are no such list, or a Position is no multiple of 4.
     """
     reads: dict[int, list[Segment]] = {}
-    before = 0
     while _present(reader, "Read list"):
         position, handle, length, offset = reader.take(_READ_SEGMENT, "Read segment")
         if position & 3:
             raise DecodeError("Position", reader.pos - 20, "a multiple of 4", str(position), rfc="8166 3.4.5")
-        if ascending and position < before:
-            raise DecodeError("Position", reader.pos - 20, f"{before} or more", str(position))
-        before = position
         segments = reads.setdefault(position, [])
         segments.append(Segment(handle, length, offset))
         if len(reads) > limits.READ_CHUNKS_MAX:
