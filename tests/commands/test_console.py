@@ -88,7 +88,9 @@ RAW = {
 
 
 def test_every_other_line_of_a_command_is_printable() -> None:
-    raw = re.compile(r"\bconsole\.write(?:_error)?\((?!flush=True\)).|\bsys\.std(?:out|err)\.(?:buffer|write)|\bprint\(")
+    raw = re.compile(
+        r"\bconsole\.write(?:_error)?\((?!flush=True\)).|\bsys\.std(?:out|err)\.(?:buffer|write)|\bprint\("
+    )
     found = set()
     for room in ROOMS:
         for path in room.rglob("*.py"):
