@@ -327,6 +327,8 @@ def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp
         fs.put_file(str(tmp_path / "here"), at(top, "taken"))
     with pytest.raises(IsADirectoryError):
         fs.get_file(at(top, "new/there"), str(tmp_path / "taken"))
+    with pytest.raises(FileNotFoundError):
+        fs.get_file(at(top, "new/missing"), str(tmp_path / "taken"))
 
 
 def test_a_file_takes_no_place_of_a_directory_in_silence(fs: Any, top: Path, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class RdmaFileSystem(ServerFileSystem):
             info = await self._info(rpath)
             # A directory is made, and no octets of it are copied.
             callback.set_size(info["size"] if info["type"] == "file" else 0)
-        if await asyncio.to_thread(Path(lpath).is_dir) and not await self._isdir(rpath):
+        if await asyncio.to_thread(Path(lpath).is_dir) and await self._isfile(rpath):
             raise IsADirectoryError(errno.EISDIR, "a directory, which no file replaces", str(lpath))
         try:
             async with self._at(rpath) as (fs, at):
