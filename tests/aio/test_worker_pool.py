@@ -314,13 +314,20 @@ def test_calls_for_which_no_thread_can_start_run_later(monkeypatch: pytest.Monke
     def lacks_descriptor(*_: object) -> int:
         raise OSError(errno.EMFILE, "too many open files")
 
-    with pool_of(2) as rig:
+    with pool_of(3) as rig:
+        # The first descriptor that a pool lacks is that of its own bell.
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "eventfd", lacks_descriptor)
+            with pytest.raises(OSError, match="too many"):
+                rig.call("a", "a")
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", lacks_thread)
             with pytest.raises(RuntimeError, match="new thread"):
-                rig.call("a", "a")
+                rig.loop.time_passes()
+            rig.call("d", "d", brief=True)
+        assert len(rig.loop.timers) == 1, "one attempt, for all calls"
         rig.loop.time_passes()
-        assert rig.next() == ["a"]
+        assert sorted(rig.next(2)) == ["a", "d"]
         with monkeypatch.context() as patch:
             patch.setattr(os, "eventfd", lacks_descriptor)
             with pytest.raises(OSError, match="too many"):

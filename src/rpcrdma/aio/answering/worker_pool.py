@@ -371,28 +371,29 @@ class WorkerPool(Generic[T, R]):
         the event loop to log, if no further thread can be started; without any thread, is called again after 1 s.
         """
         self._wakes_soon = False
-        if self._bell is None:
-            self._bell = _Bell(blocks=False)
-            self._loop.add_reader(self._bell.fd, self._on_bell, self._bell)
-        brief = len(self._brief)
-        if brief and not self._watches and (self._runs_brief or brief > 1):
-            self._watches = True
-            self._loop.call_later(_BRIEF_S, self._watch, self._brief_done)
-        for _ in range(len(self._long) + (brief > 0 and not self._runs_brief)):
-            if self._asleep:
-                # The one that has run last.
-                self._asleep.pop().bell.ring()
-            elif len(self._threads) < self._workers:
-                name = f"rpcrdma-worker-{len(self._threads)}"
-                try:
+        try:
+            if self._bell is None:
+                self._bell = _Bell(blocks=False)
+                self._loop.add_reader(self._bell.fd, self._on_bell, self._bell)
+            brief = len(self._brief)
+            if brief and not self._watches and (self._runs_brief or brief > 1):
+                self._watches = True
+                self._loop.call_later(_BRIEF_S, self._watch, self._brief_done)
+            for _ in range(len(self._long) + (brief > 0 and not self._runs_brief)):
+                if self._asleep:
+                    # The one that has run last.
+                    self._asleep.pop().bell.ring()
+                elif len(self._threads) < self._workers:
+                    name = f"rpcrdma-worker-{len(self._threads)}"
                     thread = threading.Thread(target=self._work, args=(self._bell, Worker()), name=name, daemon=True)
                     thread.start()
-                except (OSError, RuntimeError):
-                    # The process has no descriptor or no thread left. The pool's other threads come to the call later.
-                    if not self._threads:
-                        self._loop.call_later(_LACK_S, self._wake)
-                    raise
-                self._threads.append(thread)
+                    self._threads.append(thread)
+        except (OSError, RuntimeError):
+            # The process has no descriptor or no thread left. The pool's other threads come to the calls later.
+            if not (self._threads or self._ended):
+                self._wakes_soon = True
+                self._loop.call_later(_LACK_S, self._wake)
+            raise
 
     def _watch(self, brief_done: int) -> None:
         """Gives the waiting brief calls threads of their own if the number of ended brief calls is still `brief_done`.
@@ -408,7 +409,7 @@ class WorkerPool(Generic[T, R]):
             with contextlib.suppress(IndexError):
                 while True:
                     self._long.append(self._brief.popleft())
-        if self._brief or self._long:
+        if (self._brief or self._long) and not self._wakes_soon:
             self._wake()
 
     def _on_bell(self, bell: _Bell) -> None:
