@@ -184,6 +184,24 @@ def test_what_certificates_are_to_close_is_not_open_until_the_server_judges_them
     reload()
 
 
+def test_exports_over_tls_alone_are_taken_while_an_address_of_rdma_is_kept(file: Path, hosts: Hosts) -> None:
+    certificate = CERTIFICATE.replace("CERTIFICATE", str(hosts.server))
+    before = certificate + FILE.replace("tcp://127.0.0.1:0", 'rdma://[::]:20049", "tcp://[::]:2049')
+    after = certificate + FILE.replace("tcp://127.0.0.1:0", "tcp://0.0.0.0:2049") + 'xprtsec = "tls"\n'
+    file.write_text(before)
+
+    @in_virtual_time
+    async def reload() -> None:
+        reloading = Reloading(file)
+        for text in (after, after + 'access = "ro"\n'):
+            assert "listen needs a restart" in (await reloading.again(text))[-1]
+            assert reloading.server.changes == []
+            (tree,) = reloading.services.nfs.exports.trees
+            assert tree.export.xprtsec == "tls"
+
+    reload()
+
+
 @in_virtual_time
 async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
     file: Path, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.listening = ["tcp://127.0.0.1:2049"]
+        self.at: set[str] = set()
         self.changes: list[Any] = []
         self.unfit = ""
         self.busy = 0
@@ -65,12 +66,15 @@ class FakeServer:
         if self.unfit in urls:
             raise ConnectFailed(f"cannot listen at {self.unfit}: address in use")
         self.changes += [f"+{url}" for url in urls]
+        self.at.update(urls)
 
     def stop_listening(self, *urls: str) -> None:
         self.changes += [f"-{url}" for url in urls]
+        self.at.difference_update(urls)
 
     def require(self, xprtsec: str) -> None:
         if xprtsec != "none":
+            assert not any(url.startswith("rdma") for url in self.at), "RDMA has no TLS: the server refuses"
             self.changes.append(xprtsec)
 
     def set_limits(self, **limits: Any) -> None:
@@ -103,6 +107,7 @@ class Reloading:
         weakref.finalize(self, self.services.nfs.exports.close)
         self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
         self.log = AccessLog(self.services, None, args)
+        self.server.at.update(map(str, args.listen))
         self.running = RunningServer(args, self.server, self.exports, None, None, self.log)
         self.renewals = 0
         self.events: list[dict[str, Any]] = []

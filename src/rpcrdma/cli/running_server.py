@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.cli.daemon_threads import in_time
@@ -22,7 +22,7 @@ from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
 from rpcrdma.commands.options import log_level
 from rpcrdma.commands.setting import Renewal, Setting
 from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
-from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
+from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:
     from rpcrdma.aio.server.serve import Server
@@ -208,10 +208,9 @@ class RunningServer:
         found.put_into(args)
         at = listen_at(args)
         added = [url for url in at if url not in self._listens_at]
-        old_least = least = least_protection(before.exports)
+        old_least = _least(before.exports, self._listens_at)
         # Where hosts have to prove themselves, TCP is open for the sake of the protection at the start.
-        if not self._requires_hosts:
-            least = least_protection(args.exports)
+        least = _least(before.exports if self._requires_hosts else args.exports, at)
         # Lower protection goes before an address that has none; the exports themselves ask for more.
         server.require(min(old_least, least, key=XPRTSEC_CHOICES.index))
         log = None
@@ -346,6 +345,14 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
 
 def _restart(place: str, change: str) -> Mistake:
     return Mistake(place, f"{change} needs a restart", is_warning=True)
+
+
+def _least(exports: Sequence[Exported], at: Iterable[str]) -> XprtSec:
+    """Returns the TLS protection that the server asks for with these exports at the URLs `at`.
+
+    It is "none" with an address of RDMA, which may wait for a restart: the exports refuse calls without TLS themselves.
+    """
+    return "none" if any(url.startswith("rdma") for url in at) else least_protection(exports)
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
