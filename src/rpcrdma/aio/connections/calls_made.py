@@ -143,11 +143,11 @@ def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
     caused the refusal: that a repeated call has run before, and sizes. Any other error is returned as it is.
     """
     if isinstance(error, ChunkRefused):
-        hint = ""
+        hint = ";"
         if error.refusal.cause is Cause.CHUNKS and call.transmissions > 1:
             # A call refused with this cause is not sent again: a connection was lost.
-            hint = "; the call may have run before, over a lost connection, and its reply be kept no longer; otherwise"
-        hint += f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
+            hint += " the call may have run before, over a lost connection, and its reply be kept no longer; otherwise"
+        hint += f" the reply of {call.procedure.name} could have {call.form.bound.results} octets"
         if items := call.form.bound.items:
             hint += f" and {', '.join(map(str, items))} placed directly"
         return ChunkRefused(f"{hint}: {REPLY_BOUND_REMEDY}{_octets_pulled(call)}", error.refusal)
