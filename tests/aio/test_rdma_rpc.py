@@ -15,6 +15,7 @@ import pytest
 
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -328,6 +329,23 @@ async def test_a_connection_keeps_the_credits_of_calls_whose_repeats_are_answere
             assert not any(call.done() for call in calls[:4])
         await asyncio.wait(calls)
         assert {type(call.exception()) for call in calls[:4]} == {TransportClosed}
+
+
+@pytest.mark.providers("loopback")
+async def test_a_server_that_drops_deferred_calls_of_a_connection_that_ends_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rdma_calls_taken, "RDMA_UNSENT_REPLY_OCTETS_MAX", 0)
+    async with serving() as (server, _), connect(server.listening[0]) as one, connect(server.listening[0]) as other:
+        calls = [asyncio.ensure_future(each.call(v3.NULL, None)) for each in (one, other)]
+        await until(lambda: all(each.calls_taken.deferred for each in server.connections))
+        # The server has not heard of it: it learns of the end when it drops the call.
+        one._present.abort("gone")
+        server._rdma.stop_accepting()
+        assert len(server.connections) == 1
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
 
 
 class Repliers(Files):

@@ -231,7 +231,7 @@ class RdmaServer:
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
-        for connection in self.connections:
+        for connection in list(self.connections):
             connection.calls_taken.drain()
 
     async def stop(self) -> None:
