@@ -142,9 +142,9 @@ class KerberosMechanism:
         if known is not None:
             return known
         # The library has words for the codes of the GSS-API alone: those of a mechanism are known where they arise.
-        told = self._gssapi.exceptions.GSSError(major, 0).get_all_statuses(major, True) if major else []
-        told += [f"code {minor:#x} of Kerberos"] if minor else []
-        return f"the server refuses the ticket ({', '.join(told)})" if told else "the server refuses the ticket"
+        causes = self._gssapi.exceptions.GSSError(major, 0).get_all_statuses(major, True) if major else []
+        causes += [f"code {minor:#x} of Kerberos"] if minor else []
+        return f"the server refuses the ticket ({', '.join(causes)})" if causes else "the server refuses the ticket"
 
     def initiate(self, host: str) -> GssContext:
         """Returns the client's end of a new context with the service nfs@`host`. May block.

@@ -155,7 +155,7 @@ def run() -> int:
             gc.collect()
             gc.freeze()
     except KeyboardInterrupt:
-        # It came after the work, or while an earlier one was told of.
+        # The interrupt came after the work, or while an earlier interrupt was being reported.
         return ExitStatus.INTERRUPTED
     finally:
         # What a terminal that is gone has not taken stays there, and its loss is no failure of the command.

@@ -82,7 +82,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         else:
-                            taken = await filesystem.is_dir(target)
+                            taken = directory and await filesystem.is_dir(target)
                             copies.take_file_place(dest, target, directory=directory, taken=taken)
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))

@@ -393,18 +393,18 @@ async def _regularly(what: str, work: Callable[[], Awaitable[object]]) -> None:
 
     An exception is logged once while it repeats; with a traceback, unless it is an OSError.
     """
-    told = ""
+    logged = ""
     while True:
         await asyncio.sleep(_IDLE_S)
         try:
             await work()
-            told = ""
+            logged = ""
         except Exception as error:  # the next time may succeed, and the server goes on
             message = describe(error)[0]
-            if message != told:
+            if message != logged:
                 unexpected = None if isinstance(error, OSError) else error
                 _LOGGER.exception("cannot %s: %s", what, message, exc_info=unexpected)
-            told = message
+            logged = message
 
 
 def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:

@@ -272,7 +272,7 @@ class HandlerRunner:
         call.period = period = self._period
         period.running += 1
         source = call.source
-        # The sessions of version 4.1 of NFS, which begins its calls once, are told by the end of the generator.
+        # Also a call of NFS version 4.1, which begins once: closing its generator ends the call in its session.
         may_be_let_go = call.rest is None or not call.route.at_most_once
         waits_for = call.route.waits_for
         self._workers.submit(

@@ -31,7 +31,7 @@ class Timed(Protocol):
 class Alarm:
     """Sets `due_s` to None (no alarm) at the loop time `due_s`, in seconds, and calls `action`, which may set it again.
 
-    A `DeadlineTimer` must watch the object. Whoever sets `due_s`, except `action`, then calls the timer's `look`.
+    Takes effect only while a `DeadlineTimer` watches it. Setting `due_s` outside `action` takes a call of its `look`.
     """
 
     __slots__ = ("_action", "due_s")
