@@ -99,25 +99,23 @@ class _File(Generic[S, L]):
     __slots__ = ("counts", "delegates", "ranges", "shares")
 
     def __init__(self) -> None:
-        self.shares: dict[S, tuple[int, int]] = {}
-        """Bits of own access and bits denied to others, by holder."""
+        self.shares: dict[S, int] = {}
+        """By holder, the bits (READ, WRITE) of its access and, two places higher, those that it denies to others."""
         self.counts = [0, 0, 0, 0]
-        """Four numbers of holders: those with access for reading, for writing, and those that deny reading, writing."""
+        """The number of holders with each of the four bits in `shares`."""
         self.ranges: dict[L, list[Range]] = {}
         """The sorted byte-range locks, by holder."""
         self.delegates: dict[S, None] | None = None
         """Holders of delegations; None: there has been none."""
 
-    def count(self, access: int, deny: int, change: int) -> None:
-        """Adds `change` (1 or -1) to the counts of holders with the bits (READ, WRITE) of `access` and of `deny`."""
-        bits = access | deny << 2
+    def count(self, bits: int, change: int) -> None:
+        """Adds `change` (1 or -1) to `counts` for each of `bits`, as in `shares`."""
         for place in range(4):
             if bits >> place & 1:
                 self.counts[place] += change
 
-    def conflicts(self, access: int, deny: int) -> bool:
-        """Returns whether any holder denies a bit (READ, WRITE) of `access`, or has access by a bit of `deny`."""
-        bits = deny | access << 2
+    def has_any(self, bits: int) -> bool:
+        """Returns whether any holder has one of `bits`, as in `shares`."""
         return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
 
@@ -165,13 +163,10 @@ class Claims(Generic[S, L]):
         asks, and is left out; None: every holder counts. The caller holds `lock`.
         """
         claims = self._files.get(file)
-        if claims is None or not claims.conflicts(access, deny):
+        conflicting = deny | access << 2
+        if claims is None or not claims.has_any(conflicting):
             return []
-        return [
-            other
-            for other, (its_access, its_deny) in claims.shares.items()
-            if other is not holder and (its_deny & access or its_access & deny)
-        ]
+        return [other for other, bits in claims.shares.items() if other is not holder and bits & conflicting]
 
     def share(self, file: bytes, holder: S, access: int, deny: int) -> None:
         """Sets the share reservation of a holder on a file, in place of its earlier one; does not look for conflicts.
@@ -181,7 +176,7 @@ class Claims(Generic[S, L]):
         """
         claims = self._files.setdefault(file, _File())
         self._count(claims, holder, -1)
-        claims.shares[holder] = access, deny
+        claims.shares[holder] = access | deny << 2
         self._count(claims, holder, 1)
 
     def unshare(self, file: bytes, holder: S) -> None:
@@ -202,7 +197,7 @@ class Claims(Generic[S, L]):
         `file` is a key by `Exports.file_of`. The caller holds `lock` during the call.
         """
         claims = self._files.get(file)
-        return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
+        return () if claims is None else [(holder, bits & 3) for holder, bits in claims.shares.items()]
 
     def share_count(self, file: bytes) -> int:
         """Returns the number of share reservations on `file`, a key by `Exports.file_of`; needs no lock."""
@@ -224,9 +219,9 @@ class Claims(Generic[S, L]):
             return found
 
     def _count(self, claims: _File[S, L], holder: S, change: int) -> None:
-        access, deny = claims.shares.get(holder, (0, 0))
-        claims.count(access, deny, change)
-        if deny:
+        bits = claims.shares.get(holder, 0)
+        claims.count(bits, change)
+        if bits >> 2:
             self.denials += change
 
     # Delegations
