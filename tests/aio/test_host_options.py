@@ -24,7 +24,7 @@ from rpcrdma.errors import HostAuthenticationFailed, ProgramUnavailable
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import Role
-from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.host_policy import HostPolicy
 from support.cases import each_case
 from support.host_pair import Hosts
 

@@ -10,8 +10,8 @@ from case_script import Script
 from decoder_targets import FuzzTarget
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState
+from rpcrdma.transport.host_policy import HostPolicy
 from support.host_pair import Hosts, Pair
 
 __all__ = ["HOST_MACHINES", "play"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import host_name
 from rpcrdma.transport import Role
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator
+from rpcrdma.transport.host_policy import HostPolicy
 from support.host_certificates import Authority, tls_context
 
 __all__ = ["ALERT", "Hosts", "Pair", "shaken"]

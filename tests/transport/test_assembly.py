@@ -151,38 +151,31 @@ def test_what_is_held_is_the_sum_of_what_was_taken(seed: int) -> None:
     room = None if size is None else Room(size)
     memory = MessageMemory(room)
     calls: list[int] = []
-    pieces = group = 0
+    group = 0
     for _ in range(80):
         octets = draw.choice(SIZES)
-        held = sum(calls) + pieces + group
+        held = sum(calls) + group
         after = held + octets
         fits = after <= CONNECTION_MESSAGE_OCTETS_MAX
         if size is not None:
             fits = fits and after <= RPC_UNCOUNTED_CALL_OCTETS + size
-        match draw.choice(["call", "call", "piece", "group", "answered", "whole", "ended"]):
+        match draw.choice(["call", "call", "group", "answered", "ended"]):
             case "call":
                 assert memory.hold(octets) is fits
                 calls += [octets] * fits
-            case "piece":
-                assert memory.hold_piece(octets) is fits
-                pieces += octets * fits
             case "group":
                 assert memory.hold_group(octets) is fits
                 group += octets * fits
             case "answered":
                 if calls:
                     memory.release(calls.pop(draw.randrange(len(calls))))
-            case "whole":
-                memory.release_pieces()
-                pieces = 0
             case "ended":
                 memory.release_group()
                 group = 0
         if room is not None and size is not None:
-            held = sum(calls) + pieces + group
+            held = sum(calls) + group
             assert size - room.left == max(0, held - RPC_UNCOUNTED_CALL_OCTETS)
             assert all(asked > 0 for asked in room.asked)
-    memory.release_pieces()
     memory.release_group()
     for octets in calls:
         memory.release(octets)

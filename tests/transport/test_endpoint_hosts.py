@@ -11,10 +11,11 @@ from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import CallArrived, Closed, Ready, Role, TransportConfig, offered
-from rpcrdma.transport.authenticator import Authenticator, HostPolicy
 from rpcrdma.transport.connection_states import State
+from rpcrdma.transport.dialects import encode_property_set
 from rpcrdma.transport.dialects.v2 import Version2
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, OutgoingProperties, PropertySet
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
@@ -31,7 +32,7 @@ SIZES: PropertySet = ((1, struct.pack(">I", 4096)),)
 class Facing(BarePeer):
     """An endpoint of `role` with its authenticator, before a bare peer that tells and hears properties."""
 
-    def __init__(self, role: Role, authenticator: Authenticator | None, *choices: str) -> None:
+    def __init__(self, role: Role, authenticator: HostAuthenticator | None, *choices: str) -> None:
         super().__init__(
             role,
             TransportConfig(offered_send_octets=4096, offered_receive_octets=4096),
@@ -48,7 +49,7 @@ class Facing(BarePeer):
         """Sends transport properties."""
         self.xid += 1
         header = self.dialect.encode(OutgoingProperties(self.xid, properties), self.credits)
-        self.send(header + self.dialect.encode_properties(properties))
+        self.send(header + encode_property_set(properties))
 
     def value(self, value: bytes) -> None:
         self.tell(encode_host_authentication(value))
@@ -161,7 +162,7 @@ def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts) -> None:
     facing.xid += 1
     properties = encode_host_authentication(b"garbage")
     header = facing.dialect.encode(OutgoingProperties(facing.xid, properties), facing.credits)
-    facing.qp.post_send(None, [header + facing.dialect.encode_properties(properties)], signaled=False)
+    facing.qp.post_send(None, [header + encode_property_set(properties)], signaled=False)
     facing.link.progress(1)
     facing.endpoint.progress()
     assert facing.endpoint_events() == []

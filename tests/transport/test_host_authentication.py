@@ -12,9 +12,9 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.transport import Role
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.config import OFFERED_OCTETS_MIN
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context

@@ -9,8 +9,8 @@ import pytest
 
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.host_policy import HostPolicy
 from support.cases import each_case
 from support.host_certificates import Authority, tls_context
 from support.host_pair import ALERT, Hosts, Pair, shaken

@@ -8,9 +8,9 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator, _listed, prepare_context
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause, alert_in, cause_of, refused, refused_by_peer
 from support.cases import each_case
 

@@ -8,12 +8,12 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport import host_authentication, refusals, routing
-from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.v2 import _opens
 from rpcrdma.transport.host_authentication import HandshakeInput, HandshakeState
+from rpcrdma.transport.host_policy import TAKES_PART, HostPolicy
 from rpcrdma.transport.message import Cause, Kind, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
 from rpcrdma.transport.properties import _Level, with_receive_octets

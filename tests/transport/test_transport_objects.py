@@ -8,11 +8,11 @@ from typing import Any
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, made_call, message
 from rpcrdma.transport.assembly import Assembly
-from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.transport.message import (
     Cause,
     Inbound,

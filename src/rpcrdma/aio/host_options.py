@@ -17,8 +17,8 @@ from rpcrdma.aio.misuse import check_word
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import HostName, XprtSec, host_name
 from rpcrdma.transport import Role, offered
-from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
-from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context
+from rpcrdma.transport.host_authentication import AuthenticatorSource, HostAuthenticator, prepare_context
+from rpcrdma.transport.host_policy import HostPolicy
 
 __all__ = ["NO_TLS_OVER_RDMA", "OTHER_AUTHORITIES", "AuthoritiesInUse", "HostAuthentication", "TlsSettings"]
 
@@ -152,8 +152,8 @@ class HostAuthentication:
             names = [host_name(name) for name in self.names or ([] if host is None else [host])]
         except ValueError as error:
             raise HostAuthenticationFailed(f"host authentication: {error}", cause="configuration") from None
-        files = _Files(self, functools.partial(self._load_for_tls, role, xprtsec))
-        return TlsSettings(files, xprtsec, names, None if host is None else _dns_name(host))
+        load = functools.partial(self._load_for_tls, role, xprtsec)
+        return TlsSettings(self, load, xprtsec, names, None if host is None else _dns_name(host))
 
     def load(self, role: Role) -> ssl.SSLContext:
         """Reads the files for host authentication over RDMA into a new SSL context and returns it.
@@ -239,36 +239,6 @@ class AuthoritiesInUse:
             return b""
 
 
-class TlsSettings:
-    """The settings of one side for the TLS handshakes of its connections; `HostAuthentication.tls` makes it.
-
-    `names` are the host names of which the peer's certificate must have one; empty: any. `xprtsec` is the least
-    protection that the options ask for. The files of certificates are read again when they have changed.
-    """
-
-    def __init__(self, files: _Files, xprtsec: XprtSec, names: Sequence[HostName], server_name: str | None) -> None:
-        self._files = files
-        self.xprtsec = xprtsec
-        self.names = names
-        self.server_name = server_name
-        """The DNS name by which a client reaches the server; None for an address."""
-
-    def context(self) -> ssl.SSLContext:
-        """Returns the SSL context for a new handshake, made anew if the files have changed.
-
-        If the changed files are unfit, logs a warning and returns the context of the earlier files.
-        """
-        return self._files.context()
-
-    def read(self) -> Callable[[], None]:
-        """Reads the files of certificates again; may block. Returns a function that uses them for later handshakes.
-
-        Raises:
-            HostAuthenticationFailed: a file is unfit.
-        """
-        return self._files.read()
-
-
 class _Files:
     """An SSL context made of the files of `options` by `load`, and made anew when the files have changed.
 
@@ -282,7 +252,7 @@ class _Files:
         self._context = load()
 
     def context(self) -> ssl.SSLContext:
-        """Returns the SSL context, made anew if the files have changed.
+        """Returns the SSL context for a new handshake, made anew if the files have changed.
 
         If the changed files are unfit, logs a warning and returns the context of the earlier files.
         """
@@ -297,7 +267,9 @@ class _Files:
         return self._context
 
     def read(self) -> Callable[[], None]:
-        """Reads the files, changed or not, into a new SSL context; returns a function that puts this context to use.
+        """Reads the files, changed or not, into a new SSL context; may block.
+
+        Returns a function that uses this context for later handshakes.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.
@@ -319,6 +291,28 @@ class _Files:
                 status = Path(path).stat()
                 found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
         return found
+
+
+class TlsSettings(_Files):
+    """The settings of one side for the TLS handshakes of its connections; `HostAuthentication.tls` makes it.
+
+    `names` are the host names of which the peer's certificate must have one; empty: any. `xprtsec` is the least
+    protection that the options ask for.
+    """
+
+    def __init__(
+        self,
+        options: HostAuthentication,
+        load: Callable[[], ssl.SSLContext],
+        xprtsec: XprtSec,
+        names: Sequence[HostName],
+        server_name: str | None,
+    ) -> None:
+        super().__init__(options, load)
+        self.xprtsec = xprtsec
+        self.names = names
+        self.server_name = server_name
+        """The DNS name by which a client reaches the server; None for an address."""
 
 
 def _dns_name(host: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.program import null_procedure
@@ -22,7 +23,6 @@ from rpcrdma.transport import (
     TransportConfig,
     offered,
 )
-from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
@@ -30,6 +30,9 @@ from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Encoder, Payload
+
+if TYPE_CHECKING:
+    from rpcrdma.transport.host_authentication import HostAuthenticator
 
 __all__ = [
     "SMALL_MESSAGES",
@@ -345,7 +348,7 @@ class BarePeer:
         extensions: Sequence[Extension] = (),
         ready: bool = True,
         settle_s: float = 0.0,
-        authenticator: Authenticator | None = None,
+        authenticator: HostAuthenticator | None = None,
     ) -> None:
         config = config or SMALL_MESSAGES
         if private_data is None:

@@ -90,7 +90,7 @@ class Assembly:
         too_long = (
             self._pieces > limits.CONTINUED_PIECES_MAX or len(self._octets) + len(payload) > limits.CONTINUED_OCTETS_MAX
         )
-        if too_long or not self.memory.hold_piece(len(payload)):
+        if too_long or not self.memory.hold(len(payload)):
             self.give_up(key, more=more)
             return Step.TOO_LONG
         self._octets += payload
@@ -106,7 +106,7 @@ class Assembly:
         The account `Assembly.memory` stops counting the octets.
         """
         octets, self._octets = self._octets, bytearray()
-        self.memory.release_pieces()
+        self.memory.release(len(octets))
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
@@ -122,8 +122,7 @@ class Assembly:
         dropping = {key} if more else set()
         if begun is not None and broken:
             dropping.add(begun)
-        self._octets = bytearray()
-        self.memory.release_pieces()
+        self.release()
         if dropping or self._key is not None:
             self._dropping = dropping
             self._end()

@@ -16,7 +16,7 @@ _UNREPORTED_SENDS_MAX = 16
 
 
 class CallWindow:
-    """Implements `Window` for version 1: a call takes a credit, and its reply returns it; a reply needs none.
+    """Counts the credits of version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
     This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
     and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` calls, of which `unanswered` have

@@ -9,11 +9,10 @@ each turn with `send_held`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
-from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.connection_extensions import Extensions
@@ -46,6 +45,9 @@ from rpcrdma.verbs.queue_pair import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool, ReceiveSource
+
+if TYPE_CHECKING:
+    from rpcrdma.transport.host_authentication import HostAuthenticator
 
 __all__ = ["Endpoint"]
 
@@ -98,7 +100,7 @@ class Endpoint:
         receive_pool: ReceiveSource | None = None,
         dialects: Sequence[Dialect] = (),
         settle_s: float = 0.0,
-        authenticator: Authenticator | None = None,
+        authenticator: HostAuthenticator | None = None,
         extensions: Sequence[Extension] = (),
         incoming: type[IncomingCall] = IncomingCall,
     ) -> None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import enum
 import hashlib
 import ssl
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, is_named
-from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.host_policy import TAKES_PART, HostPolicy
 from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refused, refused_by_peer
 from rpcrdma.wire.peer_text import printable
 
 __all__ = [
     "TRANSITIONS",
+    "AuthenticatorSource",
     "HandshakeInput",
     "HandshakeState",
     "HostAuthenticator",
@@ -134,7 +135,10 @@ class _Tls:
 
 
 class HostAuthenticator:
-    """Implements `Authenticator` by a TLS 1.3 handshake, for one connection.
+    """One side of the mutual authentication of hosts by a TLS 1.3 handshake, for one connection.
+
+    For octets of the peer it raises only `HostAuthenticationFailed`: then its `alert`, unless empty, is the last
+    HOSTAUTH value to send, and the connection ends.
 
     Args:
         context: from `prepare_context`; None with the policy OFF.
@@ -307,6 +311,10 @@ class HostAuthenticator:
         if self._state in _ENDS:
             # OpenSSL holds 40 to 60 KB for it.
             self._tls = None
+
+
+AuthenticatorSource: TypeAlias = Callable[[], HostAuthenticator]
+"""A function that creates the authenticator of a new connection."""
 
 
 def proved_host(

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rpcrdma.errors import DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import NEGOTIATION_S
-from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.connection_extensions import Extensions
 from rpcrdma.transport.connection_states import Input, State
-from rpcrdma.transport.dialects import Dialect, is_error
+from rpcrdma.transport.dialects import Dialect, encode_property_set, is_error, version_of
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -38,6 +38,9 @@ from rpcrdma.transport.properties import (
 from rpcrdma.transport.refusals import versions
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
+
+if TYPE_CHECKING:
+    from rpcrdma.transport.host_authentication import HostAuthenticator
 
 __all__ = ["Introduction"]
 
@@ -85,7 +88,7 @@ class Introduction:
         extensions: Extensions | None,
         *,
         settle_s: float,
-        authenticator: Authenticator | None = None,
+        authenticator: HostAuthenticator | None = None,
     ) -> None:
         self._extensions = extensions
         self._session = session
@@ -161,7 +164,7 @@ class Introduction:
 
     def _send(self, properties: PropertySet) -> None:
         self._xid += 1
-        self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
+        self._outbox.send(OutgoingProperties(self._xid, encode_property_set(properties)))
 
     def receive(self, data: Buffer) -> Inbound | None:
         """Decodes a message that arrives before the connection is open.
@@ -186,7 +189,7 @@ class Introduction:
         Returns the message, of `Kind.UNREADABLE` for an unknown version; None if it is to be discarded.
         """
         for dialect in self._dialects:
-            if dialect.claims(data):
+            if dialect.version == version_of(data):
                 self._session.use(dialect)
                 message = dialect.decode(data)
                 if dialect.introduces and (message is None or message.kind in _NOT_AN_ANSWER):
@@ -240,7 +243,7 @@ class Introduction:
             self._wait_s = NEGOTIATION_S
             self._move(Input.AUTHENTICATE)
 
-    def _authenticate(self, authenticator: Authenticator, value: bytes) -> None:
+    def _authenticate(self, authenticator: HostAuthenticator, value: bytes) -> None:
         """Passes the content of a further HOSTAUTH property to the authenticator, and sends its answer, if any.
 
         The connection opens when the authentication has finished, and ends if it fails.

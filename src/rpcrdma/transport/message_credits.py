@@ -57,7 +57,7 @@ def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tupl
 
 
 class MessageWindow:
-    """Implements `Window` for version 2, where each message takes a credit.
+    """Counts the credits of version 2, where each message takes a credit.
 
     The upper half of a credit word is the most credits that the peer can have at once, the lower half the number newly
     granted. A message that only grants credits takes none: each side keeps a spare receive for one such message. The

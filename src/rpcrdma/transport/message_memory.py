@@ -66,12 +66,11 @@ class MessageMemory:
     do not count; None: there is no such bound.
     """
 
-    __slots__ = ("_counted", "_group", "_octets", "_pieces", "_room")
+    __slots__ = ("_counted", "_group", "_octets", "_room")
 
     def __init__(self, room: MessageRoom | None = None) -> None:
         self._room = room
         self._octets = 0
-        self._pieces = 0
         self._group = 0
         self._counted = 0
 
@@ -96,13 +95,6 @@ class MessageMemory:
             self._counted -= less
             self._room.give_back(less)
 
-    def hold_piece(self, octets: int) -> bool:
-        """Counts `octets` of a piece until `release_pieces`; returns False, and counts none, beyond a bound."""
-        if not self.hold(octets):
-            return False
-        self._pieces += octets
-        return True
-
     def hold_group(self, octets: int) -> bool:
         """Counts an extension's `octets` until `release_group`; returns False, and counts none, beyond a bound."""
         if not self.hold(octets):
@@ -115,9 +107,3 @@ class MessageMemory:
         group, self._group = self._group, 0
         if group:
             self.release(group)
-
-    def release_pieces(self) -> None:
-        """Stops counting all octets that `hold_piece` has counted: the message is complete, or was dropped."""
-        pieces, self._pieces = self._pieces, 0
-        if pieces:
-            self.release(pieces)

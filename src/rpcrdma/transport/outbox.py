@@ -265,7 +265,7 @@ class Outbox:
 
     @property
     def backlog(self) -> bool:
-        """Whether more Sends lack a completion than with a peer that reads its messages (see `Window.may_owe`)."""
+        """Whether more Sends lack a completion than with a peer that reads its messages (see `may_owe`)."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 

@@ -45,7 +45,7 @@ from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.tls_probe import PORT_MAPPER
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import Extension, Role, TransportConfig, version_choice
-from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.wire.peer_text import printable
 

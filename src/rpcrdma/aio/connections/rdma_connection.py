@@ -45,8 +45,8 @@ from rpcrdma.transport import (
     VersionRefused,
     offered,
 )
-from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.host_authentication import AuthenticatorSource
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaConnection"]

@@ -40,7 +40,7 @@ from rpcrdma.rpc.gss.mechanism import GssFailure, GssMechanism
 from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.wire.peer_text import printable
 
 _LOGGER = logging.getLogger("rpcrdma.server")

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from rpcrdma.transport.config import TransportConfig
-from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
-from rpcrdma.transport.dialects.header_parts import is_error
+from rpcrdma.transport.dialects.dialect import Dialect, Geometry
+from rpcrdma.transport.dialects.header_parts import encode_property_set, is_error, version_of
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2 import Version2
 
@@ -12,11 +12,12 @@ __all__ = [
     "VERSION_CHOICES",
     "Dialect",
     "Geometry",
-    "Window",
+    "encode_property_set",
     "is_error",
     "offered",
     "receive_octets",
     "version_choice",
+    "version_of",
 ]
 
 _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {

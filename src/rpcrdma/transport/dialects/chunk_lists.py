@@ -10,17 +10,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.message import Cause
 from rpcrdma.wire.buffers import Reader
 
-__all__ = [
-    "TooMany",
-    "decode_lists",
-    "decode_read_list",
-    "decode_reply_chunk",
-    "decode_write_list",
-    "encode_lists",
-    "encode_read_list",
-    "encode_reply_chunk",
-    "encode_write_list",
-]
+__all__ = ["TooMany", "decode_lists", "encode_lists"]
 
 _WORD = struct.Struct(">I")
 _SEGMENT = struct.Struct(">IIQ")
@@ -48,34 +38,19 @@ class TooMany(DecodeError):
 
 def encode_lists(out: bytearray, chunks: ChunkLists) -> None:
     """Appends the encoded Read list, Write list and Reply chunk to `out`."""
-    encode_read_list(out, chunks.reads)
-    encode_write_list(out, chunks.writes)
-    encode_reply_chunk(out, chunks.reply)
-
-
-def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
-    """Appends the Read list (xdr_read_list) to `out`, with one entry for each segment."""
-    for position, segments in reads:
+    for position, segments in chunks.reads:
         for handle, length, offset in segments:
             out += _LISTED_READ_SEGMENT.pack(1, position, handle, length, offset)
     out += _ZERO
-
-
-def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
-    """Appends the Write list (xdr_write_list) to `out`."""
-    for write in writes:
+    for write in chunks.writes:
         out += _ONE
         _encode_segments(out, write.segments)
     out += _ZERO
-
-
-def encode_reply_chunk(out: bytearray, reply: WriteChunk | None) -> None:
-    """Appends the Reply chunk to `out`; None encodes its absence."""
-    if reply is None:
+    if chunks.reply is None:
         out += _ZERO
     else:
         out += _ONE
-        _encode_segments(out, reply.segments)
+        _encode_segments(out, chunks.reply.segments)
 
 
 def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
@@ -87,29 +62,12 @@ def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
 def decode_lists(reader: Reader) -> ChunkLists:
     """Decodes the Read list, the Write list and the Reply chunk at the reader's position, and advances the reader.
 
-    Returns the lists; the object `NO_CHUNKS` if all are empty.
+    Read segments are collected by Position, in list order: RFC 8166 does not demand that those of one Position stand
+    together. Returns the lists; the object `NO_CHUNKS` if all are empty.
 
     Raises:
         TooMany: there are more chunks, or more segments of one chunk, than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such lists.
-    """
-    reads = decode_read_list(reader)
-    writes = decode_write_list(reader)
-    reply = decode_reply_chunk(reader)
-    if not reads and not writes and reply is None:
-        return NO_CHUNKS
-    return ChunkLists(reads, writes, reply)
-
-
-def decode_read_list(reader: Reader) -> tuple[ReadChunk, ...]:
-    """Decodes an xdr_read_list at the reader's position, and moves the reader behind the list.
-
-    RFC 8166 does not demand that the segments of one Position stand together: they are collected by Position, in list
-    order. Returns one chunk for each Position, in the order of first occurrence.
-
-    Raises:
-        TooMany: the list has more Positions, or one Position more segments, than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such list, or a Position is no multiple of 4.
+        DecodeError: the octets are no such lists, or a Position is no multiple of 4.
     """
     reads: dict[int, list[Segment]] = {}
     while _present(reader, "Read list"):
@@ -122,32 +80,16 @@ def decode_read_list(reader: Reader) -> tuple[ReadChunk, ...]:
             raise TooMany("Read list", reader.pos - 20, Cause.READ_CHUNKS, limits.READ_CHUNKS_MAX)
         if len(segments) > limits.CHUNK_SEGMENTS_MAX:
             raise TooMany("Read list", reader.pos - 20, Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)
-    return tuple(ReadChunk(position, tuple(segments)) for position, segments in reads.items())
-
-
-def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
-    """Decodes an xdr_write_list at the reader's position, and moves the reader behind the list.
-
-    Raises:
-        TooMany: the list has more chunks, or a chunk more segments, than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such list.
-    """
     writes: list[WriteChunk] = []
     while _present(reader, "Write list"):
         if len(writes) == limits.WRITE_CHUNKS_MAX:
             raise TooMany("Write list", reader.pos - 4, Cause.WRITE_CHUNKS, limits.WRITE_CHUNKS_MAX)
         writes.append(_decode_segments(reader, "Write chunk"))
-    return tuple(writes)
-
-
-def decode_reply_chunk(reader: Reader) -> WriteChunk | None:
-    """Decodes the Reply chunk at the reader's position, and moves the reader behind it; returns None if it is absent.
-
-    Raises:
-        TooMany: the chunk has more segments than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such chunk.
-    """
-    return _decode_segments(reader, "Reply chunk") if _present(reader, "Reply chunk") else None
+    reply = _decode_segments(reader, "Reply chunk") if _present(reader, "Reply chunk") else None
+    if not reads and not writes and reply is None:
+        return NO_CHUNKS
+    read_chunks = tuple(ReadChunk(position, tuple(segments)) for position, segments in reads.items())
+    return ChunkLists(read_chunks, tuple(writes), reply)
 
 
 def _present(reader: Reader, field: str) -> int:

@@ -20,7 +20,6 @@ from rpcrdma.transport.dialects.header_parts import (
     FIXED_OCTETS,
     VersionRefusal,
     encode_version_refused,
-    version_of,
 )
 from rpcrdma.transport.dialects.header_v1 import (
     ERR_VERS,
@@ -38,7 +37,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_chunk_refused,
     encode_message,
 )
-from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, PropertySet, Refusal
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData, agree
 from rpcrdma.transport.properties import Property
@@ -142,10 +141,6 @@ class Version1:
         """Raises AssertionError: no message of version 1 is continued in further pieces."""
         raise AssertionError("version 1 has no continued messages")
 
-    def encode_properties(self, _properties: PropertySet) -> bytes:
-        """Raises AssertionError: version 1 has no transport properties."""
-        raise AssertionError("version 1 has no transport properties")
-
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Returns whether the call's chunks name `handle`: in version 1 the responder may invalidate any of them."""
         return call.chunks.names(handle)
@@ -172,10 +167,6 @@ class Version1:
         return _decode_other(data)
 
     decode_answer = decode
-
-    def claims(self, data: Buffer) -> bool:
-        """Returns whether a message has version 1 in its header; nothing else is checked."""
-        return version_of(data) == VERSION
 
 
 def _decode_other(data: Buffer) -> Inbound | None:

@@ -17,16 +17,14 @@ from rpcrdma.transport.assembly import Assembly, Step
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.chunk_lists import TooMany
-from rpcrdma.transport.dialects.dialect import Geometry, Window
+from rpcrdma.transport.dialects.dialect import Geometry
 from rpcrdma.transport.dialects.header_parts import (
     FIXED,
     FIXED_OCTETS,
     VersionRefusal,
     decode_property_set,
     decode_version_refused,
-    encode_property_set,
     encode_version_refused,
-    version_of,
 )
 from rpcrdma.transport.dialects.header_v2 import (
     ERRORS,
@@ -56,7 +54,6 @@ from rpcrdma.transport.message import (
     OutgoingError,
     OutgoingExtension,
     OutgoingProperties,
-    PropertySet,
     Refusal,
 )
 from rpcrdma.transport.message_credits import MessageWindow, calls_counted
@@ -178,15 +175,11 @@ class Version2:
         """Returns whether `call` names `handle` as the only handle that its reply may invalidate."""
         return handle == call.ends
 
-    def claims(self, data: Buffer) -> bool:
-        """Returns whether a message has version 2 in its header; nothing else is checked."""
-        return version_of(data) == VERSION
-
-    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> MessageWindow:
         """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
 
         `config`: has the numbers of calls to request and grant. `role`: that of this end. `reverse`: whether the server
-        makes calls, too. `reservable`: the most messages that `Window.reserve` adds to the peer's credits at any time.
+        makes calls, too. `reservable`: the most messages that `reserve` adds to the peer's credits at any time.
         """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
@@ -224,10 +217,6 @@ class Version2:
         if isinstance(message, OutgoingExtension):
             return _extension_prefix(message, credit_word, MORE)
         return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA2_MSG, message.kind | MORE, 0, 0, 0, 0)
-
-    def encode_properties(self, properties: PropertySet) -> bytes:
-        """Encodes transport properties, each its number and its value, as an rpcrdma2_propset."""
-        return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
