@@ -413,22 +413,17 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviates(_place(name), f"typedef has the new name before the type: typedef {kind.name} {name};")
         return syntax.Typedef(_declaration(syntax.Form.PLAIN, kind, name), _place(name))
 
-    def enumeration(self, items: list[Any]) -> syntax.Enumeration:
+    def enumeration(self, items: list[Any]) -> syntax.TypeDefinition:
         name, body, ended = items
-        return syntax.Enumeration(self._ended(name, ended), body)
+        return syntax.TypeDefinition(self._ended(name, ended), body)
 
-    def structure(self, items: list[Any]) -> syntax.Structure:
-        name, body, ended = items
-        return syntax.Structure(self._ended(name, ended), body)
+    structure = union = enumeration
 
-    def structure_without_brace(self, items: list[Any]) -> syntax.Structure:
+    def structure_without_brace(self, items: list[Any]) -> syntax.TypeDefinition:
         name, members, ended = items
         self.deviates(_place(name), f"struct {name} lacks '{{' after its name")
-        return syntax.Structure(self._ended(name, ended), self._counted(syntax.StructBody(tuple(members)), members))
-
-    def union(self, items: list[Any]) -> syntax.Union:
-        name, body, ended = items
-        return syntax.Union(self._ended(name, ended), body)
+        body = self._counted(syntax.StructBody(tuple(members)), members)
+        return syntax.TypeDefinition(self._ended(name, ended), body)
 
     def program(self, items: list[Any]) -> syntax.Program:
         name, *versions, number = items

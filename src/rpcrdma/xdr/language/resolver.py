@@ -68,12 +68,8 @@ class Resolver:
         self.module.constants = {module_name(name): value for name, value in self.symbols.constants.items()}
         for name, definition in self.symbols.definitions.items():
             match definition:
-                case syntax.Enumeration(body=body):
-                    self._enum(name, body)
-                case syntax.Structure(body=body):
-                    self._struct(name, body)
-                case syntax.Union(body=body):
-                    self._union(name, body)
+                case syntax.TypeDefinition(body=body):
+                    self.specifier(body, name)
                 case syntax.Typedef():
                     self._alias(name)
 
@@ -139,13 +135,11 @@ class Resolver:
     def _named(self, name: str, place: SourceSpan) -> model.Type:
         definition = self.symbols.definitions.get(name)
         match definition:
-            case syntax.Enumeration(body=body):
+            case syntax.TypeDefinition(body=syntax.EnumBody() as body):
                 return self._enum(name, body)
-            case syntax.Structure():
+            case syntax.TypeDefinition():
                 if self._is_entry(name):
                     return model.LinkedList(module_name(name), None, filled=True)
-                return model.ClassRef(module_name(name))
-            case syntax.Union():
                 return model.ClassRef(module_name(name))
             case syntax.Typedef():
                 if name in self._resolving:
@@ -208,11 +202,10 @@ class Resolver:
 
         False if there is no structure of this name.
         """
-        definition = self.symbols.definitions.get(name)
-        if not isinstance(definition, syntax.Structure):
-            return False
-        *others, last = definition.body.members
-        return self._points_to(last) == name and all(self._points_to(member) != name for member in others)
+        match self.symbols.definitions.get(name):
+            case syntax.TypeDefinition(body=syntax.StructBody((*others, last))):
+                return self._points_to(last) == name and all(self._points_to(member) != name for member in others)
+        return False
 
     def _points_to(self, declaration: syntax.Declaration) -> str | None:
         seen: set[str] = set()
@@ -232,9 +225,9 @@ class Resolver:
         while isinstance(kind, syntax.NamedType) and kind.name not in seen:
             seen.add(kind.name)
             definition = self.symbols.definitions.get(kind.name)
-            if isinstance(definition, syntax.Structure):
-                return kind.name
-            if not isinstance(definition, syntax.Typedef) or definition.declaration.form is not syntax.Form.PLAIN:
+            if isinstance(definition, syntax.TypeDefinition):
+                return kind.name if isinstance(definition.body, syntax.StructBody) else None
+            if definition is None or definition.declaration.form is not syntax.Form.PLAIN:
                 return None
             kind = definition.declaration.type
         return None

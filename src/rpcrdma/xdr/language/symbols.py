@@ -12,7 +12,7 @@ from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import enumerator_name
 
-__all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
+__all__ = ["PREDEFINED", "Symbols"]
 
 _UNDEFINED = -(1 << 64)
 """Below it, each number stands for one use of an undefined constant: no type has such numbers."""
@@ -23,8 +23,6 @@ PREDEFINED = {
     "u_int": "I",
 }  # fmt: skip
 """Names of types that many definitions use without a typedef; a definition may give them a meaning of its own."""
-
-TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax.Union
 
 
 class Symbols:
@@ -40,7 +38,7 @@ class Symbols:
     def __init__(self, specification: syntax.Specification) -> None:
         self.errors: list[Diagnostic] = []
         self.deviations: list[Diagnostic] = []
-        self.definitions: dict[str, TypeDefinition] = {}
+        self.definitions: dict[str, syntax.Typedef | syntax.TypeDefinition] = {}
         self.limits: dict[tuple[str, str], tuple[syntax.LimitPragma, int]] = {}
         self.ddp: dict[tuple[str, str], syntax.DdpPragma] = {}
         self.pairs: dict[tuple[str, str], syntax.Target] = {}
@@ -52,7 +50,7 @@ class Symbols:
         self._unevaluated: dict[str, syntax.Value] = {}
         self._collect(specification.definitions)
         for definition in specification.definitions:
-            if isinstance(definition, syntax.Enumeration):
+            if isinstance(definition, syntax.TypeDefinition) and isinstance(definition.body, syntax.EnumBody):
                 self.enumerate(definition.name.name, definition.body)
         for name in list(self._unevaluated):
             if name in self._unevaluated:
@@ -193,7 +191,7 @@ class Symbols:
         types.update(
             item.declaration.name.name if isinstance(item, syntax.Typedef) else item.name.name
             for item in definitions
-            if isinstance(item, TypeDefinition)
+            if isinstance(item, syntax.Typedef | syntax.TypeDefinition)
         )
         # A typedef that may be turned round, or is left out, makes no type of its name.
         types.subtract(
@@ -217,7 +215,7 @@ class Symbols:
                     turned = self._turned_round(declaration, types)
                     if self.declare(turned.name):
                         self.definitions[turned.name.name] = syntax.Typedef(turned, item.place)
-                case syntax.Enumeration(name) | syntax.Structure(name) | syntax.Union(name):
+                case syntax.TypeDefinition(name):
                     if self.declare(name):
                         self.definitions[name.name] = item
                 case syntax.Program(name, versions):

@@ -21,7 +21,6 @@ __all__ = [
     "Declaration",
     "Definition",
     "EnumBody",
-    "Enumeration",
     "Enumerator",
     "Form",
     "Identifier",
@@ -33,11 +32,10 @@ __all__ = [
     "Program",
     "Specification",
     "StructBody",
-    "Structure",
     "Target",
+    "TypeDefinition",
     "TypeSpecifier",
     "Typedef",
-    "Union",
     "UnionBody",
     "Value",
     "Version",
@@ -174,27 +172,11 @@ class Typedef:
 
 
 @dataclass(frozen=True, slots=True)
-class Enumeration:
-    """The definition `enum name body;` (RFC 4506 section 4.3)."""
+class TypeDefinition:
+    """The definition `enum name body;`, `struct name body;` or `union name body;` (RFC 4506 section 6.3)."""
 
     name: Identifier
-    body: EnumBody
-
-
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """The definition `struct name body;` (RFC 4506 section 4.14)."""
-
-    name: Identifier
-    body: StructBody
-
-
-@dataclass(frozen=True, slots=True)
-class Union:
-    """The definition `union name body;` (RFC 4506 section 4.15)."""
-
-    name: Identifier
-    body: UnionBody
+    body: EnumBody | StructBody | UnionBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +255,7 @@ class PairsPragma:
 
 
 Definition: TypeAlias = (
-    Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma | BoundPragma | PairsPragma
+    Constant | Typedef | TypeDefinition | Program | DdpPragma | LimitPragma | BoundPragma | PairsPragma
 )
 
 
