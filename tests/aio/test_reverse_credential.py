@@ -82,20 +82,6 @@ async def test_a_call_may_have_a_credential_of_its_own(scheme: str) -> None:
             await front.client.call(TELL, b"no", credential=AuthSys(uid=1, gid=1, gids=tuple(range(17))))
 
 
-async def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
-    async with joined(scheme) as (front, _, connection):
-        without = front.client.arguments_octets_max
-        front.client.ready(CALLER)
-        # stamp, length of the name, the name and its padding, uid, gid, number of groups, two groups
-        assert without - front.client.arguments_octets_max == 4 + 4 + 8 + 4 + 4 + 4 + 8
-        if connection.negotiated is not None and connection.negotiated.version == 1:
-            # All of the call is in one message.
-            most = front.client.arguments_octets_max - 4
-            assert await front.client.call(TELL, bytes(most)) == bytes(4)
-            with pytest.raises(LocalProtocolError):
-                await front.client.call(TELL, bytes(most + 4))
-
-
 async def test_a_credential_that_cannot_be_encoded_changes_nothing(scheme: str) -> None:
     async with joined(scheme) as (front, back, _):
         front.client.ready(CALLER)

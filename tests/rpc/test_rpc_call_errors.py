@@ -14,7 +14,7 @@ import pytest
 from rpcrdma import errors
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthStat, OpaqueAuth
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthStat
 from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
@@ -123,15 +123,6 @@ def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
         if draw.random() < 0.2 and out:
             # After a round through all numbers the source comes to calls that are still out.
             xids._next = following = out[0]
-
-
-@each_case("length", range(10))
-def test_a_credential_adds_its_body_with_padding(length: int) -> None:
-    encoder = CallEncoder()
-    encoder._auth = OpaqueAuth(77, bytes(length))
-    plain = len(CallEncoder().encode(1, null_procedure(7, 1), None).reduced)
-    assert encoder.credential_octets == len(encoder.encode(1, null_procedure(7, 1), None).reduced) - plain
-    assert encoder.credential_octets == (0, 4, 4, 4, 4, 8, 8, 8, 8, 12)[length]
 
 
 def outcome(read: Callable[[Decoder], object], data: bytes, start: int) -> object:

@@ -73,11 +73,6 @@ class CallEncoder:
         self._auth = opaque_auth(self.credential)
         self._tails: dict[Procedure[Any, Any], bytes] = {}
 
-    @property
-    def credential_octets(self) -> int:
-        """Octets that the credential's body adds to each call, padding included; 0 for AUTH_NONE."""
-        return (len(self._auth.body) + 3) & ~3
-
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
         """Encodes the whole RPC message of a call: header and arguments, whose bulk items stay apart (`Payload.items`).
 

@@ -158,13 +158,6 @@ class ReverseCaller(Caller, Protocol):
         """
 
     @property
-    def arguments_octets_max(self) -> int:
-        """The most octets of the encoded arguments of `call`, as the size of messages or of chunks permits.
-
-        Over RDMA without chunks for such calls, it is the size of an inline message less the RPC header.
-        """
-
-    @property
     def host_identity(self) -> HostIdentity | None:
         """The host identity that the client has proved; None without proof, as over TCP without TLS."""
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.connection_extensions import Extensions
@@ -270,11 +269,6 @@ class Endpoint:
     def calls_unanswered(self) -> int:
         """The number of the peer's calls that are neither answered nor refused nor dropped."""
         return 0 if self.responder is None else self.responder.unanswered
-
-    @property
-    def inline_arguments_octets(self) -> int:
-        """The most octets of arguments with which a call without a credential is sent inline."""
-        return self._session.call_octets - CALL_HEADER_OCTETS
 
     @property
     def inline_results_octets(self) -> int:

@@ -26,7 +26,6 @@ from rpcrdma.errors import InternalError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport import (
     Call,
     CallArrived,
@@ -226,13 +225,6 @@ class RdmaConnection(CallsMade):
     async def wait_closed(self) -> None:
         """Waits until the connection has ended, for any reason, and has released its memory."""
         await asyncio.shield(self._ended)
-
-    @property
-    def arguments_octets_max(self) -> int:
-        """The most octets of the encoded arguments of this side's calls: in chunks, or inline for lack of chunks."""
-        if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
-            return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
-        return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
         """Permits a server to call the client (RFC 8167), unless the client has stated that it takes no calls.

@@ -33,10 +33,10 @@ from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.host_identity import CallOrigin, HostIdentity, XprtSec, protects
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
+from rpcrdma.rpc.message import peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
 from rpcrdma.rpc.tls_probe import PORT_MAPPER, answer_probe, is_probe, refuse_in_clear
-from rpcrdma.transport import Call, TransportStatistics
+from rpcrdma.transport import Call, ExtensionLink, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -245,13 +245,8 @@ class TcpConnection(CallsMade):
         """New counters of RPC-over-RDMA, all of which are 0 over TCP."""
         return TransportStatistics()
 
-    def extension(self, _name: str) -> None:
+    def extension(self, _name: str) -> ExtensionLink | None:
         """Returns None for any name, since TCP has no extensions of RPC-over-RDMA."""
-
-    @property
-    def arguments_octets_max(self) -> int:
-        """The most octets of the encoded arguments of a call, as `record_octets_max` permits."""
-        return self._record_octets_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended, for any reason."""
