@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.commands import (
     CommandParser,
-    DefinitionText,
     ExitStatus,
     add_json,
     connect_options,
@@ -122,16 +121,20 @@ def run(args: argparse.Namespace) -> int:
         OSError: a file that the arguments name ("@FILE") cannot be read, a file of --save cannot be written, or the
             result, which is printed all the same, has no data for it.
     """
+    from rpcrdma.rpc.loaded_interface import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     if args.file == args.arguments == "-":
         raise LocalProtocolError("FILE.x and JSON cannot both come from standard input")
-    args.file = _own_definition(args.file) or args.file
+    if args.file in OWN_DEFINITIONS and not Path(args.file).exists():
+        args.file = str(own_definition(args.file))
     source = read_definition(args)
     if source is None:
         return ExitStatus.FAILED
     try:
-        loaded = _load(args, source)
+        loaded = load_interface(
+            source.text, source_name=source.name, lenient=args.lenient, default_limit=args.default_limit
+        )
     except LanguageError as error:
         source.show(error.diagnostics)
         more = "" if args.lenient else "; --lenient takes malformed ones whose meaning is clear"
@@ -144,20 +147,6 @@ def run(args: argparse.Namespace) -> int:
     call = _Call(args, loaded, loaded.procedure(args.procedure, program=args.program, version=args.program_version))
     call.prepare()
     return run_async(call.run())
-
-
-def _own_definition(name: str) -> str | None:
-    """Returns the path of the library's own interface definition with the file name `name`, such as "nfs3.x".
-
-    None: the library has no such definition, or the user has a file at the path `name`.
-    """
-    return str(own_definition(name)) if name in OWN_DEFINITIONS and not Path(name).exists() else None
-
-
-def _load(args: argparse.Namespace, source: DefinitionText) -> LoadedInterface:
-    from rpcrdma.rpc.loaded_interface import load_interface  # noqa: PLC0415
-
-    return load_interface(source.text, source_name=source.name, lenient=args.lenient, default_limit=args.default_limit)
 
 
 @dataclass(slots=True)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import concurrent.futures
 import os
 import shutil
 import sys
 import textwrap
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 from rpcrdma.commands.arguments import positive_count, seconds
 from rpcrdma.errors import ConnectFailed
@@ -119,19 +118,10 @@ async def _fetched(url: str) -> str:
     """
     from rpcrdma.aio.client.metrics_page import fetch  # noqa: PLC0415
 
-    done: concurrent.futures.Future[str] = concurrent.futures.Future()
-    done.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            done.set_result(fetch(url, _TIMEOUT_S))
-        except Exception as error:  # noqa: BLE001 - raised by the caller
-            done.set_exception(error)
-
-    threading.Thread(target=work, name="statistics", daemon=True).start()
+    fetching = DaemonThreads().submit(fetch, url, _TIMEOUT_S)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            return await asyncio.wrap_future(done)
+            return await asyncio.wrap_future(fetching)
     except TimeoutError:
         raise ConnectFailed(
             f"no statistics at {url}: no whole answer within {_TIMEOUT_S:g} s; check that this is the URL of "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from fsspec.spec import AbstractFileSystem
@@ -70,29 +69,15 @@ class HeldFile(FsspecFile, io.BytesIO):
         """Returns False, as the file is open for reading."""
         return False
 
-    def write(self, _data: object) -> NoReturn:
-        """Refuses to write.
+    def write(self, *_args: object) -> NoReturn:
+        """Refuses to change the file.
 
         Raises:
             io.UnsupportedOperation: always: the file is open for reading.
         """
         raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
 
-    def writelines(self, _lines: Iterable[object]) -> NoReturn:
-        """Refuses to write.
-
-        Raises:
-            io.UnsupportedOperation: always: the file is open for reading.
-        """
-        self.write(_lines)
-
-    def truncate(self, _size: int | None = None) -> NoReturn:
-        """Refuses to truncate.
-
-        Raises:
-            io.UnsupportedOperation: always: the file is open for reading.
-        """
-        self.write(_size)
+    writelines = truncate = write
 
     def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
         return _reopened, (self.fs, self.path, self.tell())

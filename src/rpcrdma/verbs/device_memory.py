@@ -124,7 +124,7 @@ class DeviceProtectionDomain:
     registered without remote rights, so that no handle is usable before or after. Elsewhere, and for empty memory, each
     exposure has a registration of its own, which has only the rights that the exposure needs.
 
-    `binder` is the queue pair that binds the windows, set by the queue pair itself, and None after `close`; `counts`
+    `binder` binds the windows: the queue pair sets it, and sets it to None at its end; `counts`
     counts registrations; `device` has the device's attributes.
     """
 

@@ -22,10 +22,8 @@ from rpcrdma.verbs.binding import (
     Binding,
     ConnectionIdentifier,
     Domain,
-    Entry,
     ManagerEvent,
     ManagerEventKind,
-    MemoryWindow,
     Right,
     removal_of,
 )
@@ -89,10 +87,9 @@ class DeviceQueuePair:
         _check_private_data(private_data)
         device = domain.device
         self.pd = DeviceProtectionDomain(domain, kept)
-        self.pd.binder = self
         self._binding = binding
         self._identifier = identifier
-        self._sends = DeviceSends(self.pd, binding)
+        self._sends = self.pd.binder = DeviceSends(self.pd, binding)
         send_room, most = self._sends.room, device["max_entries"]
         self._receives_max = min(_RECEIVES, device["max_queue_pair_work"], device["max_completions"] - send_room)
         self._device = identifier.queue_pair(
@@ -202,19 +199,6 @@ class DeviceQueuePair:
             return
         entry = sink.pinned.region, sink.pinned.start + sink_start, length
         self._sends.queue(send, self._binding.RDMA_READ, [entry], handle, offset)
-
-    def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
-        """Queues the binding of a memory window, before messages that are posted later; no effect after the end.
-
-        `entry`: the memory: (region, start in it, octets). `handle`: the new handle of the window. `rights`: the remote
-        rights, from `Right`.
-        """
-        if self.state is not EndState.CLOSED:
-            self._sends.bind(window, entry, handle, rights)
-
-    def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the queued binding of a memory window; no effect if it was posted to the device already."""
-        self._sends.unbind(window)
 
     def probe(self) -> None:
         """Queues an RDMA Write without data, if connected and no other work of the send queue is unfinished.
@@ -379,6 +363,7 @@ class DeviceQueuePair:
         if self.state is EndState.CLOSED:
             return
         before, self.state = self.state, EndState.CLOSED
+        self.pd.binder = None
         if not self.asking:
             self._part(before, private_data)
         self._sends.flush(self.completions)
