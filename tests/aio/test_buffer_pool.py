@@ -171,7 +171,7 @@ def test_greed_in_turns_ends_in_equal_parts() -> None:
         busy = False
         for share in shares:
             busy |= len(taken(share, 1)) == 1
-    held = [share.held_octets for share in shares]
+    held = [share.held for share in shares]
     assert max(held) - min(held) <= 64 * KIB
     assert pool.octets_max - pool.lent_octets >= max(held)
 
@@ -275,10 +275,10 @@ def test_reserved_memory_is_there_when_nothing_else_is_and_is_counted_as_the_buf
     assert share.acquire(1) is None
     buffer = share.acquire(9000, reserved=16 * KIB)
     assert buffer is not None
-    assert (share.held_octets, share.client.held - 4 * KIB, pool.lent_octets - 48 * KIB) == (size, size, size)
+    assert (share.held, share.client.held - 4 * KIB, pool.lent_octets - 48 * KIB) == (size, size, size)
     assert share.counted == 0
     share.release(buffer)
-    assert (share.held_octets, share.client.held, pool.lent_octets) == (0, 4 * KIB, len(others) + 4 * KIB)
+    assert (share.held, share.client.held, pool.lent_octets) == (0, 4 * KIB, len(others) + 4 * KIB)
 
 
 def test_more_than_there_is_can_never_be_had() -> None:
@@ -296,13 +296,13 @@ def test_of_what_has_arrived_a_connection_takes_28_of_256_mebibytes_and_16_clien
     for share in left:
         # A connection of its own for each 4 MiB, until the client has its part.
         of_client = [share, *(pool.share(share.client.address) for _ in range(15))]
-        while any(each.take_in(MIB // 16) for each in of_client if each.held_octets < 4 * MIB):
+        while any(each.take_in(MIB // 16) for each in of_client if each.held < 4 * MIB):
             pass
     assert pool.octets_max - pool.lent_octets > 7 * MIB
     other = pool.share("198.51.100.1")
     assert other.take_in(MIB)
     other.give_back(MIB)
-    assert other.held_octets == 0
+    assert other.held == 0
 
 
 async def test_a_connection_for_which_the_device_has_no_room_leaves_no_client_behind() -> None:

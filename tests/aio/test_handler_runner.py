@@ -245,7 +245,7 @@ async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_threa
 
     def note(context: Any) -> None:
         in_loop = threading.current_thread() is threading.main_thread()
-        seen.append((in_loop, context.may_block, context.source.results.held_octets))
+        seen.append((in_loop, context.may_block, context.source.results.held))
 
     @inline_or_worker
     def handler(args: int, context: Any) -> Steps[int]:

@@ -412,7 +412,7 @@ async def test_a_fault_of_our_own_costs_one_connection(
         await until(lambda: server.connections == {there})
         # Calls of this end fail, and the memory that the call and its handler had borrowed is free for others.
         assert faulty.closed
-        assert faulty.calls_taken.results.held_octets == faulty._arguments.held_octets == 0
+        assert faulty.calls_taken.results.held == faulty._arguments.held == 0
         await other.call(v3.NULL, None)
     assert escaped == []
     # A second fault is not raised either: it may be of a result that others of the worker pool follow.

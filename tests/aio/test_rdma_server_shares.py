@@ -8,7 +8,7 @@ import pytest
 
 from client_calls import CONTENT, MIB, Scenes
 from clock_ahead import set_clock_ahead
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.worker_pool import WorkerPool
 from rpcrdma.aio.server import rdma_server
 from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
@@ -104,7 +104,7 @@ async def test_a_connection_keeps_its_place_after_its_end_while_its_calls_are_in
     scene: Scenes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources: list[object] = []
-    monkeypatch.setattr(HandlerRunner, "runs_calls_of", lambda _, source: source in sources)
+    monkeypatch.setattr(WorkerPool, "runs_calls_of", lambda _, source: source in sources)
     async with scene(connections_max=9, connections_per_host=1) as it:
         first = await it.connected(source="127.0.1.1")
         await assert_works(first, 1)

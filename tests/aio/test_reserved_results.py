@@ -358,7 +358,7 @@ async def test_a_call_that_waits_for_a_thread_ends_with_its_connection_unless_a_
         peer.call(GET)
     assert scene.pool.lent_octets == 10 * MIB
     peer.results.close()
-    scene.runner.connection_ended(peer)
+    scene.runner.workers.connection_ended(peer)
     running = 10 - peer.dropped
     assert scene.pool.lent_octets == running * MIB
     assert (running < 10) is let_go

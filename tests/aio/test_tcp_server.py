@@ -15,7 +15,7 @@ import local_tcp
 from jumping_sockets import now_s
 from local_tcp import without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.worker_pool import WorkerPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
@@ -215,7 +215,7 @@ async def test_a_host_gets_no_more_calls_in_threads_by_connecting_again_and_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_threads: set[Any] = set()
-    monkeypatch.setattr(HandlerRunner, "runs_calls_of", lambda _, source: source in in_threads)
+    monkeypatch.setattr(WorkerPool, "runs_calls_of", lambda _, source: source in in_threads)
     async with serving(connections_max=9, connections_per_host=1) as rig:
         first = await rig.caller()
         assert await first.call(DOUBLE, 1) == 2

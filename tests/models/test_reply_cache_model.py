@@ -310,7 +310,7 @@ class Server:
 
     def cut(self, connection: int) -> Observation:
         self._connections[connection].results.close()
-        self._runner.connection_ended(self._connections[connection])
+        self._runner.workers.connection_ended(self._connections[connection])
         return self._take_happened()
 
     def restart(self) -> Observation:

@@ -11,7 +11,7 @@ import inspect
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
@@ -27,7 +27,7 @@ from rpcrdma.rpc.auth import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CallWaits, CredentialRefused, OpenedCall
+from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, CredentialRefused
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
     RPC_VERSION,
@@ -44,6 +44,9 @@ from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
+
+if TYPE_CHECKING:
+    from rpcrdma.rpc.gss.acceptor import Acceptor, OpenedCall
 
 __all__ = ["ArrivedCall", "Dispatcher", "Route", "refusal"]
 
@@ -147,7 +150,7 @@ class Dispatcher:
         self,
         services: Iterable[Service],
         *,
-        acceptor: CallOpener | None = None,
+        acceptor: Acceptor | None = None,
         security: Iterable[SecurityFlavor] | None = None,
     ) -> None:
         self.services = tuple(services)
@@ -320,7 +323,7 @@ class Dispatcher:
         encode_accepted(enc, xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
         return enc
 
-    def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
+    def _protection(self, acceptor: Acceptor, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
         """Checks the RPCSEC_GSS header of a call, and sets `call.credential`.
 
         If it raises CallDropped or CallWaits, it sets `call.procedure`, by which the call is counted, instead.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.rpc.calling import CallEncoder
-from rpcrdma.rpc.gss.protection import CallProtection
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import CallState
@@ -19,6 +18,9 @@ from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.wire.buffers import Memory, as_view
 from rpcrdma.xdr.codec import Decoder, Payload
+
+if TYPE_CHECKING:
+    from rpcrdma.rpc.gss.initiator import CallProtection
 
 __all__ = ["Call", "IncomingCall"]
 

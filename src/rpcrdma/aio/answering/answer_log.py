@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import TransportClosed
-from rpcrdma.rpc.dispatch import Route
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CredentialTooWeak, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["AnswerLog"]
-
-
-class _FailedCall(Protocol):
-    route: Route
-    procedure: Procedure[Any, Any] | None
-    """The procedure under whose name the call is counted (`Procedure.named`); None: the route names it."""
-
-    @property
-    def ended(self) -> bool: ...
-
-    def failure(self, error: BaseException) -> Payload: ...
 
 
 class AnswerLog:
@@ -37,7 +24,7 @@ class AnswerLog:
         self._log = LimitedLog(logger)
         self.flush = self._log.flush
 
-    def failed(self, call: _FailedCall, error: BaseException) -> Payload:
+    def failed(self, call: ServerCall, error: BaseException) -> Payload:
         """Returns the error reply (`call.failure(error)`) to a call whose handler raised `error`, and logs the failure.
 
         Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, nor for
@@ -56,7 +43,7 @@ class AnswerLog:
             self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
         return call.failure(error)
 
-    def unfit_reply(self, call: _FailedCall, why: str) -> None:
+    def unfit_reply(self, call: ServerCall, why: str) -> None:
         """Logs a warning that the reply to `call` could not be sent; `why` has the cause and the setting to change."""
         name = _name(call)
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
@@ -73,5 +60,5 @@ class AnswerLog:
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
 
-def _name(call: _FailedCall) -> str:
+def _name(call: ServerCall) -> str:
     return call.route.name if call.procedure is None else call.procedure.name

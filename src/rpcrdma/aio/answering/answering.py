@@ -11,9 +11,8 @@ import asyncio
 import functools
 from time import perf_counter_ns
 
-from rpcrdma.aio.answering.call_source import CallSource
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.server_call import CallSource, ServerCall
 from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.context_turns import Outcome
@@ -51,7 +50,7 @@ class Answering:
         self.runner = runner
         self._at_most_once = at_most_once or AtMostOnce(runner)
 
-    def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
+    def take(self, call: ServerCall, source: CallSource) -> None:
         """Answers a call that has arrived on the connection `source`; does not wait for a handler in a thread or task.
 
         The reply is sent when the handler has ended; refusals such as PROG_UNAVAIL and GARBAGE_ARGS are sent at once.

@@ -210,14 +210,6 @@ class BufferPool:
         if self.on_short is not None:
             self.on_short()
 
-    def leave_line(self, share: BufferShare) -> None:
-        """Removes `share` from the line of connections that wait for memory; only `BufferShare` calls it."""
-        self.turns.leave(share)
-
-    def forget(self, share: BufferShare) -> None:
-        """Removes `share`, which is closed and holds no memory, from those of its client; `BufferShare` calls it."""
-        self.turns.part(share)
-
     def serve_soon(self) -> None:
         """Has the event loop resume requests that wait for memory, if there is room; no effect if no connection waits.
 
@@ -267,11 +259,6 @@ class BufferShare(Share):
         """The octets of `held` that are counted without a buffer."""
         self.closed = False
         self._over = False
-
-    @property
-    def held_octets(self) -> int:
-        """The octets that this connection holds: its buffers, and those that `reserve` and `take_in` have counted."""
-        return self.held
 
     @property
     def octets_max(self) -> int:
@@ -437,14 +424,14 @@ class BufferShare(Share):
             self.closed = True
             while self._turns:
                 self._turns.pop(0)[2]()
-            self._pool.leave_line(self)
+            self._pool.turns.leave(self)
             self._leave()
 
     def _leave(self) -> None:
         """Removes the closed share from the shares of its client, once, if it holds no octets any more."""
         if not self.held and not self._over:
             self._over = True
-            self._pool.forget(self)
+            self._pool.turns.part(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
         """Returns how many more octets the share may hold by this module's function `room`; 0 or less: none.

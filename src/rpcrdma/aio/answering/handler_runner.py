@@ -54,7 +54,7 @@ class HandlerRunner:
         effects = effects_of(self._loop)
         self._before_handler = effects.before_handler
         pool = effects.worker_pool or WorkerPool
-        self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
+        self.workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
         self.log = AnswerLog(logger)
         # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
         self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
@@ -129,25 +129,6 @@ class HandlerRunner:
         else:
             self.run(call)
 
-    def connection_ended(self, connection: object) -> None:
-        """Ends, by `ServerCall.let_go`, the calls that wait for a thread and arrived on the ended `connection`.
-
-        `connection` is the `source` of these calls. A call whose handler has begun in the event loop, and must not run
-        twice, still gets a thread: a repeat of the call may get the reply.
-        """
-        self._workers.connection_ended(connection)
-
-    def runs_calls_of(self, connection: object) -> bool:
-        """Returns whether calls that arrived on `connection`, which may have ended, are in threads or wait for one.
-
-        `connection` is the `source` of these calls.
-        """
-        return self._workers.runs_calls_of(connection)
-
-    def bound_hosts(self, most: int | None) -> None:
-        """Changes how many calls of one host run in threads at a time; None: no bound (`WorkerPool.bound_hosts`)."""
-        self._workers.bound_hosts(most)
-
     async def drain(self, deadline_s: float) -> bool:
         """Waits up to `deadline_s` seconds until no handler runs or waits for a thread, then ends the runner for good.
 
@@ -172,7 +153,7 @@ class HandlerRunner:
             self.end()
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
-        self._workers.shutdown(wait=finished)
+        self.workers.shutdown(wait=finished)
         self.log.flush()
         return finished
 
@@ -187,7 +168,7 @@ class HandlerRunner:
         self._drained = True
         for task in self._tasks:
             task.cancel()
-        self._workers.shutdown(wait=False)
+        self.workers.shutdown(wait=False)
         self.log.flush()
 
     async def settle(self, deadline_s: float) -> bool:
@@ -275,7 +256,7 @@ class HandlerRunner:
         # Also a call of NFS version 4.1, which begins once: closing its generator ends the call in its session.
         may_be_let_go = call.rest is None or not call.route.at_most_once
         waits_for = call.route.waits_for
-        self._workers.submit(
+        self.workers.submit(
             source.host,
             source,
             call,

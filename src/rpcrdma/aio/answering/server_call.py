@@ -5,26 +5,75 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
-from rpcrdma.aio.answering.call_source import CallSource, CallWithResults
+from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_reserved, octets_taken
 from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
-from rpcrdma.rpc.dispatch import refusal
+from rpcrdma.rpc.dispatch import Route, refusal
 from rpcrdma.rpc.gss.context_turns import Outcome
-from rpcrdma.rpc.gss.protection import OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ActAs, CredentialTooWeak, ProcedureUnavailable, ReverseCaller, Steps
+from rpcrdma.transport import IncomingCall
 from rpcrdma.xdr.codec import Encoder, Payload, padded_octets
 
-__all__ = ["ServerCall", "SingleRun"]
+if TYPE_CHECKING:
+    from rpcrdma.rpc.gss.acceptor import OpenedCall
+
+__all__ = ["CallSource", "ServerCall", "SingleRun"]
 
 _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
 """The error that a refused repeat gets where the transport has no refusal of its own."""
+
+
+class CallSource(Protocol):
+    """The interface of a connection on which calls arrive, for the code that answers them; RDMA and TCP implement it.
+
+    The answering code ends each call by exactly one of: `reply`, `drop`, or a `refuse` that returns True. By that the
+    connection releases the call's memory (`ServerCall.release`): within `drop` and `refuse`, and after `reply` as
+    soon as the transport uses it no more, at the latest when the reply has left or the connection has ended.
+    """
+
+    @property
+    def client(self) -> ReverseCaller:
+        """The object by which this side calls the peer, in the reverse direction (RFC 8167)."""
+
+    @property
+    def host(self) -> str:
+        """The peer's network address as text, without port."""
+
+    @property
+    def results(self) -> BufferShare:
+        """The connection's share of the memory for results of handlers; it is closed when the connection ends."""
+
+    def reply(self, call: ServerCall, reply: Payload) -> None:
+        """Sends `reply` as the answer to `call` and sets `call.octets_sent`.
+
+        After the end of the connection only the call's memory is released. If the reply does not fit the chunks that
+        the call provides, the requester gets an error, and the implementation sets `call.refusal` to the reason: the
+        requester may repeat the call with more memory. A reply that is too long for the transport is replaced by an
+        error.
+        """
+
+    def reply_octets_max(self, call: ServerCall, items: Sequence[int]) -> int:
+        """Returns the most octets of a reply to `call`, RPC header included, bulk items excluded.
+
+        `items` are the lengths in octets of the reply's bulk items. An item that no Write chunk of the call takes is
+        sent within the reply, and reduces the result. Returns 0 if the items alone do not fit. The method may be called
+        in any thread.
+        """
+
+    def refuse(self, call: ServerCall) -> bool:
+        """Refuses `call` by the transport's own error, such as RDMA_ERROR with ERR_CHUNK, and returns True.
+
+        Returns False, without any effect, if the transport has no such error, as TCP.
+        """
+
+    def drop(self, call: ServerCall) -> None:
+        """Ends `call` without a reply and releases its memory."""
 
 
 class SingleRun(Protocol):
@@ -40,7 +89,7 @@ class SingleRun(Protocol):
         """Drops the call's transmission whose connection ended before the handler began; runs a later one, if any."""
 
 
-class ServerCall(CallWithResults):
+class ServerCall(IncomingCall):
     """A received call from its arrival to its reply; it is the `CallContext` of its handler, and statistics count it.
 
     `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is for statistics: the status in the
@@ -51,7 +100,17 @@ class ServerCall(CallWithResults):
 
     transmissions: ClassVar[int] = 1
     """Each transmission that arrives is a `ServerCall` of its own."""
-    source: CallSource[ServerCall]
+    source: CallSource
+    """The connection."""
+    route: Route
+    """The handler and the way in which it runs."""
+    args: Any
+    buffers: list[memoryview] | None = None
+    """The memory that the handler borrowed from `source.results`; None if there is none."""
+    reserved: int = 0
+    """Octets of memory that are reserved for `buffer`."""
+    _wanted: int = 0
+    """Octets of all buffers that the handler needed when `buffer` found no room; 0: it has found room."""
     client: ReverseCaller
     credential: Credential
     protection: OpenedCall | None = None
@@ -245,10 +304,67 @@ class ServerCall(CallWithResults):
         buffer = share.acquire(length, outliving=self.route.begins_once, reserved=reserved)
         if buffer is None:
             self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
-            raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
+            raise OutOfBuffers(f"{length} octets asked for, {share.held} are in use for this connection")
         self.reserved -= reserved
         if self.buffers is None:
             self.buffers = [buffer]
         else:
             self.buffers.append(buffer)
         return buffer[:]  # a second view, since the handler may release the one that it gets
+
+    def release(self) -> None:
+        """Gives every buffer that the handler borrowed back to the buffer pool; no effect when repeated."""
+        buffers = self.buffers
+        if buffers is not None:
+            self.buffers = None
+            for buffer in buffers:
+                self.source.results.release(buffer)
+
+    def end_reservation(self) -> None:
+        """Gives back the reserved octets that the handler did not use; called when the handler has ended."""
+        reserved, self.reserved = self.reserved, 0
+        self.source.results.give_back(reserved)
+
+    def wait_for_room(self, resume: Callable[[ServerCall], None]) -> bool:
+        """Returns whether the call must wait for memory for its results; if so, has `resume(call)` called later.
+
+        `resume` must call this method again. If the handler has bulk results and must not begin twice, this method
+        reserves memory for the largest results, counted in `reserved`; the call waits while there is no room for them.
+        Any other call, with bulk results or without, waits while its client is `BufferShare.crowded`, unless its
+        connection holds no memory and the handler may begin twice. After the end of the connection no call waits.
+        """
+        share = self.source.results
+        if share.closed:
+            return False
+        if self.route.reserves:
+            procedure, args = self.route.procedure, self.args
+            items = procedure.reply_bound(args).items if procedure.items is None else procedure.items(args)
+            wanted = octets_reserved(items) if items else 0
+            if not wanted:
+                return False
+            wanted = min(wanted, share.octets_max)
+            if share.reserve(wanted):
+                self.reserved = wanted
+                return False
+            share.wait(wanted, functools.partial(resume, self))
+        elif not share.crowded or not (share.held or self.route.begins_once):
+            return False
+        else:
+            share.wait_while_crowded(functools.partial(resume, self))
+        return True
+
+    def wait_for_buffers(self, resume: Callable[[ServerCall], None]) -> bool:
+        """Gives all buffers back after the handler raised `OutOfBuffers`, and has `resume(call)` called later.
+
+        `resume` is called when there is room for all buffers that the handler asked for, or when the connection ends.
+        Returns True. If waiting is useless, the method returns False, and the call keeps its buffers until `release`:
+        the connection has ended, the buffers together exceed the pool, or `ServerCall.buffer` has not raised
+        `OutOfBuffers` for lack of room since the last call of this method.
+        """
+        share = self.source.results
+        wanted, self._wanted = self._wanted, 0
+        if not wanted or share.closed or wanted > share.octets_max:
+            return False
+        self.release()
+        share.wait(wanted, functools.partial(resume, self))
+        return True

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
+from rpcrdma.aio.client.reconnecting import SingleConnection
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.errors import (
     AuthError,
@@ -47,13 +48,6 @@ _DESTROY_S = 1.0
 """How long the end of a connection waits for the end of its context: no data depends on that."""
 
 
-class _Connection(Protocol):
-    @property
-    def closed(self) -> bool: ...
-
-    def start(self, call: Call) -> Awaitable[Any]: ...
-
-
 class GssSessions:
     """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time; `close` destroys the last.
 
@@ -76,7 +70,7 @@ class GssSessions:
         self.principal: str | None = None
         """The client's principal; None before a context has been made."""
 
-    async def start(self, call: Call, connection: _Connection) -> Any:
+    async def start(self, call: Call, connection: SingleConnection) -> Any:
         """Makes a call under the present RPCSEC_GSS context on `connection`, and returns its decoded result.
 
         If there is no usable context, or the present one is due for renewal, a context is made first; one that is still
@@ -108,7 +102,7 @@ class GssSessions:
                     raise
             again = True
 
-    async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
+    async def _protected(self, call: Call, connection: SingleConnection, protected: ProtectedCall) -> Any:
         """Sends a call once, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
 
         Long arguments and results are encrypted and decrypted in a thread. The context encrypts or decrypts for one
@@ -153,7 +147,7 @@ class GssSessions:
     def _in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
-    async def close(self, connection: _Connection) -> None:
+    async def close(self, connection: SingleConnection) -> None:
         """Destroys the RPCSEC_GSS context by a call on `connection`, and waits at most 1 s for the reply.
 
         No call is made if there is no context or `connection` has ended. A context that is being made is given up, and
@@ -180,7 +174,7 @@ class GssSessions:
         if self._session is session:
             self._session = None
 
-    async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
+    async def _renewed(self, call: Call, connection: SingleConnection) -> GssSession:
         """Makes a new RPCSEC_GSS context and returns it; calls that wait at the same time share one attempt.
 
         If no context can be made while the present one is still valid, that one is returned, and is due for renewal in
@@ -223,7 +217,7 @@ class GssSessions:
         if not making.cancelled() and making.exception() is None:
             self._session = making.result()
 
-    async def _make(self, connection: _Connection) -> GssSession:
+    async def _make(self, connection: SingleConnection) -> GssSession:
         try:
             return await self._exchange(connection)
         except GssFailure as failure:
@@ -236,7 +230,7 @@ class GssSessions:
         except RpcError as error:
             raise UserAuthenticationFailed(f"no context was made: {error}; ask the server's administrator") from None
 
-    async def _exchange(self, connection: _Connection) -> GssSession:
+    async def _exchange(self, connection: SingleConnection) -> GssSession:
         if self._mechanism is None:
             self._mechanism = self._kerberos.made()
         mechanism = self._mechanism

@@ -7,18 +7,17 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from rpcrdma.aio.connections.calls_made import CallObserver, observed
-from rpcrdma.aio.connections.negotiated import Negotiated
-from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.effects import random_bits, random_fraction
 from rpcrdma.errors import CallTimeout, MessageTooLong, RemoteProtocolError, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import XidSource
-from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Program, null_procedure
-from rpcrdma.transport import Call, ExtensionLink, TransportStatistics
+from rpcrdma.transport import Call
 
 __all__ = ["BREACHES_MAX", "ConnectionKeeper", "ReconnectPolicy", "SingleConnection"]
 
@@ -32,57 +31,8 @@ _UNANSWERED_MAX = 3
 _LOST = "the connection was lost and could not be made again: "
 
 
-class SingleConnection(Protocol):
-    """The interface of one transport connection of a client, which `RdmaConnection` and `TcpConnection` implement."""
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        """The version, message sizes, credits and other agreed terms of an RDMA connection; None over TCP."""
-
-    @property
-    def host_identity(self) -> HostIdentity | None:
-        """The host identity that the server has proved; None without a proof."""
-
-    @property
-    def xprtsec(self) -> XprtSec:
-        """The protection of the connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
-
-    @property
-    def statistics(self) -> TransportStatistics:
-        """The counters of an RDMA connection; over TCP they are 0."""
-
-    def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the object for using the protocol extension `name`; None over TCP, or if the connection lacks it."""
-
-    @property
-    def timer(self) -> DeadlineTimer:
-        """The timer that serves all deadlines of the connection."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether the connection has ended, so that `start` raises `TransportClosed`."""
-
-    def start(self, call: Call) -> Awaitable[Any]:
-        """Sends a call; the caller awaits the returned object at once, for the decoded result or the call's error.
-
-        When this method or the awaiting raises, the buffers of the call are fenced: no peer can access them.
-
-        Raises:
-            TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
-            LocalProtocolError, TypeError, MessageTooLong, OutOfMemory: the call cannot be encoded or sent.
-        """
-
-    async def wait_closed(self) -> None:
-        """Waits until the connection has ended and has fenced and released all its buffers."""
-
-    async def close(self) -> None:
-        """Ends the connection, and waits until it has ended; calls that still wait fail with `TransportClosed`."""
-
-    def abort(self, reason: str) -> None:
-        """Ends the connection at once, without waiting for the peer; no effect when repeated.
-
-        Calls that still wait fail with `TransportClosed`, whose text is `reason`.
-        """
+SingleConnection: TypeAlias = RdmaConnection | TcpConnection
+"""One transport connection of a client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from math import inf
 from operator import itemgetter
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.misuse import not_seconds
@@ -205,13 +205,6 @@ async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer
     return result
 
 
-class CallingConnection(Protocol):
-    """The part of a connection that the futures of its calls use."""
-
-    def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
-
-
 class CallFuture(asyncio.Future[Any]):
     """The future of a call's decoded result. Cancelling it, or the task that awaits it, abandons the call."""
 
@@ -219,7 +212,7 @@ class CallFuture(asyncio.Future[Any]):
 
     call: Call | None
     """The call; None as soon as there is a result or error, since the call refers to this object."""
-    connection: CallingConnection
+    connection: CallsMade
 
     def cancel(self, msg: Any | None = None) -> bool:
         call = self.call

@@ -133,7 +133,7 @@ class RdmaCallsTaken:
         self.drain()
         self.results.close()
         if self._answering is not None:
-            self._answering.runner.connection_ended(self)
+            self._answering.runner.workers.connection_ended(self)
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
         """Implements `CallSource.reply`: sends `reply` in a Send, with RDMA Writes of the items that chunks take.

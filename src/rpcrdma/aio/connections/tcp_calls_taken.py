@@ -302,7 +302,7 @@ class TcpCallsTaken:
         self.results.close()
         self.memory.close()
         if self._answering is not None:
-            self._answering.runner.connection_ended(self)
+            self._answering.runner.workers.connection_ended(self)
         for ticket in self.stream.unsent_tickets():
             if isinstance(ticket, ServerCall):
                 self._answered(ticket)

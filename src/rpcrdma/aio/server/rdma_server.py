@@ -142,7 +142,7 @@ class RdmaServer:
             lambda connection: connection.idle_since,
             RDMA_RECEIVES_LOCKED_OCTETS_MAX,
             of_one_max=config.connections_per_host,
-            has_calls=lambda connection: answering.runner.runs_calls_of(connection.calls_taken),
+            has_calls=lambda connection: answering.runner.workers.runs_calls_of(connection.calls_taken),
         )
         self._accepts = True
         self._sweep_timer: asyncio.TimerHandle | None = None

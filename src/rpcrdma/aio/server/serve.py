@@ -118,7 +118,7 @@ class Server:
         self._options = options
         self._log = LimitedLog(_LOGGER)
         self._runner = HandlerRunner(workers=options.workers)
-        self._runner.bound_hosts(options.calls_per_host)
+        self._runner.workers.bound_hosts(options.calls_per_host)
         self._computations = Computations(self._runner)
         self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
@@ -337,7 +337,7 @@ class Server:
         options = replace(self._options, tcp=tcp, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
-        self._runner.bound_hosts(calls_per_host)
+        self._runner.workers.bound_hosts(calls_per_host)
         self._options = options
         for pool in self._pools:
             pool.octets_max = memory_octets_max

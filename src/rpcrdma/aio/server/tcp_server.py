@@ -118,7 +118,7 @@ class TcpServer:
             self.config.connections_max,
             lambda connection: connection.idle_since,
             of_one_max=self.config.connections_per_host,
-            has_calls=lambda connection: self.runner.runs_calls_of(connection.calls_taken),
+            has_calls=lambda connection: self.runner.workers.runs_calls_of(connection.calls_taken),
         )
         self.connections_made = 0
         self.connections_refused = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import (
@@ -51,7 +51,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
 
-__all__ = ["Acceptor", "ContextCreation", "GssCall"]
+__all__ = ["Acceptor", "ContextCreation", "GssCall", "OpenedCall"]
 
 _FLAVORS: Final = {flavor.service: flavor for flavor in SecurityFlavor}
 _NOBODY: Final = AuthNone()
@@ -89,7 +89,11 @@ class _Context:
 
 
 class GssCall:
-    """A call under a finished RPCSEC_GSS context with a verified header; `Acceptor.open` makes this `OpenedCall`.
+    """A call under a finished RPCSEC_GSS context with a verified header; `Acceptor.open` makes it.
+
+    `credential` is the caller. The decoder `arguments` is positioned at the arguments, `skipped` octets behind its
+    start: behind the header or, once `open` has removed protection, behind the sequence number. `turns` are those of
+    the context: callers have `turns.use` run `protect`, in a thread if the reply is long.
 
     Args:
         acceptor: the acceptor, which ends the context if the call destroys it.
@@ -105,6 +109,7 @@ class GssCall:
     )  # fmt: skip
 
     makes_context: ClassVar = None
+    """The procedure and the handler that answer a call that makes a context; None for other calls."""
 
     def __init__(
         self, acceptor: Acceptor, context: _Context, sent: GssCredential, mic_octets: int, decoder: Decoder
@@ -193,7 +198,7 @@ class GssCall:
 
 
 class ContextCreation:
-    """A call that makes an RPCSEC_GSS context, or continues making it: an `OpenedCall` that `Acceptor.open` makes.
+    """A call that makes an RPCSEC_GSS context, or continues making it: `Acceptor.open` makes it.
 
     The handler calls `step`, which may run in any thread; `protect` then enters the context into the acceptor's table.
 
@@ -321,6 +326,10 @@ def _make_context(token: bytes, context: Any) -> InitResult:
     return creation.step(token)
 
 
+OpenedCall: TypeAlias = GssCall | ContextCreation
+"""A call under RPCSEC_GSS at the server, whose header passed all checks."""
+
+
 class Acceptor:
     """Keeps the RPCSEC_GSS contexts of a server's clients, for all its connections, and opens the calls under them.
 
@@ -371,7 +380,7 @@ class Acceptor:
         """Returns the number of contexts, including those that wait for a token."""
         return len(self._contexts) + len(self._creating)
 
-    def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
+    def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
         """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1).
 
         Args:

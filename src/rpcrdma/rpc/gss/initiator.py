@@ -10,7 +10,7 @@ and a long reply is opened after the connection has taken it: `decode` returns a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
@@ -34,7 +34,15 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
 
-__all__ = ["ContextCall", "GssSession", "ProtectedCall", "UnopenedReply", "UnverifiedReply", "check_verifier"]
+__all__ = [
+    "CallProtection",
+    "ContextCall",
+    "GssSession",
+    "ProtectedCall",
+    "UnopenedReply",
+    "UnverifiedReply",
+    "check_verifier",
+]
 
 _NO_VERIFIER_OCTETS = 8
 
@@ -93,7 +101,7 @@ class UnopenedReply(NamedTuple):
 
 
 class ProtectedCall:
-    """One call of a client under a finished context, in all its transmissions; a `CallProtection`.
+    """One call of a client under a finished context, in all its transmissions.
 
     Args:
         session: the context.
@@ -198,7 +206,7 @@ class ProtectedCall:
             into: for each bulk result, in order, its buffer or None; as for the method `result`.
 
         Raises:
-            RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
+            RpcError, UnverifiedReply, DecodeError: as `open`.
         """
         if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
             message = bytes(memoryview(dec.data)[dec.pos : dec.end])
@@ -209,7 +217,9 @@ class ProtectedCall:
         """Verifies and, under privacy, decrypts the reply to call `xid`; returns a decoder for the method `result`.
 
         Raises:
-            RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
+            RpcError: the responder answered with an error.
+            UnverifiedReply: a checksum does not fit, or the context has ended.
+            DecodeError: the reply does not decode.
         """
         decode_reply(dec, xid, self._check)
         if not self._has_body:
@@ -259,7 +269,7 @@ class ProtectedCall:
 
 
 class ContextCall:
-    """A call that makes a context, or continues making it; a `CallProtection` for procedure 0 of the program.
+    """A call that makes a context, or continues making it; procedure 0 of the program.
 
     Args:
         token: the token for the server.
@@ -316,6 +326,9 @@ class ContextCall:
     def _note(self, verifier: OpaqueAuth) -> None:
         self.verifier = verifier
 
+
+CallProtection: TypeAlias = ProtectedCall | ContextCall
+"""Makes and reads the RPC messages of one call under RPCSEC_GSS, at the client."""
 
 _CONTEXT_REPLY_OCTETS = 2048
 """The reply to a call that makes a context: handle, status and a verifier of 400 octets each at most, and a token,
