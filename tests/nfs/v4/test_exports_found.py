@@ -13,7 +13,7 @@ import pytest
 
 from conversation import Conversation, FakeConnection
 from jumping_sockets import jumping, now_s
-from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, ProgramMismatch, ProgramUnavailable
+from rpcrdma.errors import ConnectFailed, DecodeError, ProgramMismatch, ProgramUnavailable
 from rpcrdma.limits import NFS4_DEFERRED_TRIES_MAX, NFS4_PSEUDO_CALLS_MAX
 from rpcrdma.nfs import mount
 from rpcrdma.nfs.client import mount_client
@@ -140,7 +140,6 @@ class Refusing(Calling):
 
 
 DELAY, MISORDERED = nfs4.nfsstat4.NFS4ERR_DELAY, nfs4.nfsstat4.NFS4ERR_SEQ_MISORDERED
-FALSE_RETRY, UNCACHED = nfs4.nfsstat4.NFS4ERR_SEQ_FALSE_RETRY, nfs4.nfsstat4.NFS4ERR_RETRY_UNCACHED_REP
 
 
 @needs_root
@@ -171,52 +170,12 @@ async def test_a_call_whose_first_operation_is_deferred_is_tried_again_for_some_
 
 @needs_root
 @jumping
-async def test_a_refused_sequence_fails_the_listing_and_takes_no_number_of_the_session(
-    serve: Callable[..., Served],
-) -> None:
+async def test_a_refused_sequence_fails_the_listing(serve: Callable[..., Served]) -> None:
     caller = Refusing(serve({"name": "/one"}, {"name": "/two"}).server)
     async with session_with(caller, 5) as session:
         caller.refusals = [None, None, MISORDERED]
         with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_SEQ_MISORDERED"):
             await find_exports(session)
-        assert len(await find_exports(session)) == 2
-
-
-class Losing(Refusing):
-    """Loses a call with operations after SEQUENCE before or after the server has it, if `loses` says so."""
-
-    loses = ""
-
-    async def call(self, procedure: Any, args: Any, *, timeout_s: float) -> Any:
-        loses = self.loses if len(args.steps) > 1 else ""
-        if loses != "the call":
-            reply = await super().call(procedure, args, timeout_s=timeout_s)
-        if loses:
-            raise CallTimeout("COMPOUND: no reply")
-        return reply
-
-
-@needs_root
-@jumping
-async def test_a_session_goes_on_after_a_call_that_the_server_has_had_or_not(serve: Callable[..., Served]) -> None:
-    caller = Losing(serve({"name": "/one"}, {"name": "/two"}).server)
-    cases: list[tuple[str, list[nfs4.nfsstat4 | None]]]
-    cases = [("the call", []), ("the reply", []), ("the reply", [FALSE_RETRY]), ("the reply", [UNCACHED])]
-    async with session_with(caller, 5) as session:
-        for loses, refusals in cases:
-            caller.loses = loses
-            for _ in range(2):
-                with pytest.raises(CallTimeout):
-                    await find_exports(session)
-            caller.loses, caller.refusals = "", refusals
-            assert await find_exports(session) == [(b"/one", SYS), (b"/two", SYS)]
-        caller.loses = "the reply"
-        with pytest.raises(CallTimeout):
-            await find_exports(session)
-        caller.loses, caller.refusals = "", [MISORDERED]
-        with pytest.raises(OperationRefused, match="SEQUENCE of NFS version 4 with NFS4ERR_SEQ_MISORDERED"):
-            await find_exports(session)
-        assert len(await find_exports(session)) == 2
 
 
 @needs_root

@@ -41,8 +41,6 @@ _CALLBACK_OCTETS: Final = 4 << 10
 _FIRST_DELAY_S: Final = 0.1
 _END_S: Final = 1.0
 """The time limit, in seconds, of each call that ends a session or client: no data depends on it."""
-_COUNTED: Final = {nfsstat4.NFS4ERR_RETRY_UNCACHED_REP.name, nfsstat4.NFS4ERR_SEQ_FALSE_RETRY.name}
-"""Statuses of a server that has counted another call with the same sequence number."""
 
 Called: TypeAlias = tuple[nfs_opnum4, Any]
 """An operation: its number and its arguments."""
@@ -80,8 +78,6 @@ class ClientSession:
         self._caller = caller
         self._timeout_s = timeout_s
         self._number = 0
-        self._unsure = False
-        """Whether the server may not have counted the call with this number, which has failed."""
 
     async def run(self, *operations: Called) -> list[Any]:
         """Calls COMPOUND with SEQUENCE and then `operations`, each a pair (number, arguments); arguments None: void.
@@ -89,30 +85,10 @@ class ClientSession:
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
         Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. SEQUENCE is
         tried again within the time limit while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
-        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`; after these, the next call sends SEQUENCE
-        alone first, whose errors it raises, since the server may not have taken the number of the call that failed, or
-        may still run that call.
+        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`. After these, or a refused SEQUENCE, the
+        server may have counted another number of calls: the session has to end.
         """
-        if self._unsure:
-            # With the same number: the server either takes it now, or has taken it before (RFC 8881 section 2.10.6.2).
-            try:
-                await self._called()
-            except OperationRefused as refused:
-                if refused.status not in _COUNTED:
-                    raise
-        self._number, self._unsure = self._number + 1, True
-        try:
-            results = await self._called(*operations)
-        except OperationRefused as refused:
-            # Without the result of SEQUENCE, nothing is known.
-            self._unsure = refused.operation == "COMPOUND"
-            if refused.operation == "SEQUENCE":
-                self._number -= 1  # the server has not counted the call (RFC 8881 section 18.46.3)
-            raise
-        self._unsure = False
-        return results
-
-    async def _called(self, *operations: Called) -> list[Any]:
+        self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
         return (await _called(self._caller, self._timeout_s, (_O.OP_SEQUENCE, sequence), *operations))[1:]
 
