@@ -36,16 +36,13 @@ from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     LOOKUP,
     MODIFY,
-    NAME_OCTETS_MAX,
     READ,
     TRANSFER_OCTETS_MAX,
     Access,
     Attributes,
     Entry,
     FileKind,
-    PathLimits,
     Refused,
-    Space,
 )
 
 __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
@@ -175,14 +172,6 @@ class FsspecNode(ReadOnlyNode):
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
         """Opens this file to read, never waits; returns (file, attributes). Refused: EISDIR, EINVAL: not regular."""
         return self.open(who, READ, at_once=at_once), self.attributes()
-
-    def space(self) -> Space:
-        """Returns zeros, since the libraries do not report the space of their stores."""
-        return Space(0, 0, 0, 0, 0, 0)
-
-    def path_limits(self) -> PathLimits:
-        """Returns the most links of an object, 1, and the most octets of a name, 255."""
-        return PathLimits(1, NAME_OCTETS_MAX)
 
     def _above(self) -> str:
         return self.path.rpartition("/")[0]

@@ -1,56 +1,44 @@
-"""The methods that change objects, for trees that nobody can change: all of them refuse with EROFS."""
+"""Nodes and files that nobody can change: methods for changes refuse with EROFS. Files that a store has no more."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import Any, NoReturn
 
-from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.nfs.export.tree import Attributes, Change, Create, Made, Make, Node, Refused, Stable, Wanted, Written
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, Node, PathLimits, Refused, Space
 
-__all__ = ["ReadOnlyFile", "ReadOnlyNode"]
+__all__ = ["ReadOnlyFile", "ReadOnlyNode", "RemovedFile"]
 
 
 class ReadOnlyNode:
-    """A base class for nodes of unchangeable trees: the methods of `tree.Node` for changes raise Refused (EROFS)."""
+    """A base class for nodes of unchangeable trees: the methods of `tree.Node` for changes raise Refused (EROFS).
+
+    `lease`, `range_locks` and `opened_for_writing` return None: the server notices no change by others, no local
+    process sees the files, and none is ever open for writing. The space of the file system is unknown.
+    """
 
     __slots__ = ()
 
     def lease(self, on_writer: Callable[[], object]) -> None:
-        """Returns None: the server does not notice changes of the file by others, so it can delegate no such file."""
+        pass
 
     def range_locks(self, *, exclusive: bool) -> None:
-        """Returns None: no local process can see the file, or locks on it."""
+        pass
 
     def opened_for_writing(self) -> None:
-        """Returns None: the server never has the file open for writing."""
+        pass
 
-    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Raises Refused (EROFS): nobody can create files in this tree."""
+    def space(self) -> Space:
+        return Space(0, 0, 0, 0, 0, 0)
+
+    def path_limits(self) -> PathLimits:
+        return PathLimits(1, NAME_OCTETS_MAX)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise Refused(errno.EROFS)
 
-    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Raises Refused (EROFS): nobody can make objects in this tree."""
-        raise Refused(errno.EROFS)
-
-    def set_attributes(
-        self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
-    ) -> None:
-        """Raises Refused (EROFS): nobody can set attributes in this tree."""
-        raise Refused(errno.EROFS)
-
-    def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Raises Refused (EROFS): nobody can remove names from this tree."""
-        raise Refused(errno.EROFS)
-
-    def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Raises Refused (EROFS): nobody can rename objects of this tree."""
-        raise Refused(errno.EROFS)
-
-    def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Raises Refused (EROFS): nobody can add names to this tree."""
-        raise Refused(errno.EROFS)
+    create = make = set_attributes = remove = rename = link = _refuse
 
 
 class ReadOnlyFile:
@@ -58,10 +46,28 @@ class ReadOnlyFile:
 
     __slots__ = ()
 
-    def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Raises Refused (EROFS): nobody can write the file."""
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise Refused(errno.EROFS)
 
-    def commit(self, change: Change) -> bytes:
-        """Raises Refused (EROFS): the file has no unstable data, since nobody can write it."""
-        raise Refused(errno.EROFS)
+    write = commit = _refuse
+
+
+class RemovedFile(ReadOnlyNode):
+    """A `tree.Node` for a file that was removed while a client has it open, in a tree that does not keep such files.
+
+    It has the handle, kind and tree of `node`, the file as it was, so that an open or a lock can be ended (see
+    `Tree.keeps_removed`). Methods that read raise Refused (ESTALE), and those that change raise Refused (EROFS);
+    `lease`, `range_locks` and `opened_for_writing` return None.
+    """
+
+    __slots__ = ("handle", "kind", "tree")
+
+    def __init__(self, node: Node) -> None:
+        self.handle = node.handle
+        self.kind = node.kind
+        self.tree = node.tree
+
+    def _is_stale(self, *_: Any, **__: Any) -> NoReturn:
+        raise Refused(errno.ESTALE)
+
+    attributes = access = lookup = parent = read_link = entries = open = open_to_read = space = path_limits = _is_stale

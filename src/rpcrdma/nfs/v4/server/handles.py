@@ -7,7 +7,7 @@ from typing import Final
 
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.export.removed_file import RemovedFile
+from rpcrdma.nfs.export.read_only import RemovedFile
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused

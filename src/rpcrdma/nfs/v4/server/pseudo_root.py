@@ -23,7 +23,6 @@ from rpcrdma.nfs.export.read_only import ReadOnlyNode
 from rpcrdma.nfs.export.tree import (
     EXECUTE,
     LOOKUP,
-    NAME_OCTETS_MAX,
     READ,
     TRANSFER_OCTETS_MAX,
     Access,
@@ -32,9 +31,7 @@ from rpcrdma.nfs.export.tree import (
     FileKind,
     Node,
     OpenFile,
-    PathLimits,
     Refused,
-    Space,
     Tree,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -387,12 +384,6 @@ class _Directory(ReadOnlyNode):
                     number = self._exports.mounted_on(node) or node.attributes().number
                     entries.append(Entry(cookie, name, number, *shown))
         return KnownEntries(entries)
-
-    def space(self) -> Space:
-        return Space(0, 0, 0, 0, 0, 0)
-
-    def path_limits(self) -> PathLimits:
-        return PathLimits(1, NAME_OCTETS_MAX)
 
     def read_link(self) -> bytes:
         raise Refused(errno.EINVAL)
