@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.listing import first_entries, name_pages
-from rpcrdma.nfs.client.node import DirEntry, Node
+from rpcrdma.nfs.client.node import DirEntry
 from rpcrdma.nfs.client.object_calls import ObjectCalls
 from rpcrdma.nfs.client.paths import Path, base_name, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
@@ -239,7 +239,7 @@ class NfsFilesystem(ObjectCalls):
         """
         buffer = as_view(buffer, "buffer", writable=True)
         node = await self._resolver.find(path)
-        return await self._read_direct(node, buffer, offset)
+        return await read_direct(self._volume, node, offset, buffer)
 
     async def read_bytes(self, path: Path | DirEntry, *, offset: int = 0, size: int = -1) -> bytes:
         """Returns `size` octets of a file from `offset` on, all to its end if `size` is negative.
@@ -259,7 +259,7 @@ class NfsFilesystem(ObjectCalls):
                 return data
         node = await self._resolver.find(path)
         length = _length(await self._volume.file_attributes(node), offset, size)
-        return await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset))
+        return await placed_bytes(node, length, lambda buffer: read_direct(self._volume, node, offset, buffer))
 
     async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
@@ -281,7 +281,9 @@ class NfsFilesystem(ObjectCalls):
 
         node, length = entry.node, _length(entry.attributes, offset, size)
         try:
-            data = await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset, hear))
+            data = await placed_bytes(
+                node, length, lambda buffer: read_direct(self._volume, node, offset, buffer, hear)
+            )
         except NfsError as error:
             if error.status not in OUTDATED:
                 raise
@@ -467,19 +469,6 @@ class NfsFilesystem(ObjectCalls):
         transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
         return await upload_tree(
             self._volume, os.fspath(local), place, transfer, exact_modes=exact_modes, exclude=exclude
-        )
-
-    async def _read_direct(
-        self, node: Node, buffer: memoryview, offset: int, hear: Callable[[v3.post_op_attr], None] | None = None
-    ) -> int:
-        return await read_direct(
-            self._procedures,
-            node,
-            offset,
-            buffer,
-            call_octets=(await self._volume.sizes()).read_max,
-            calls=self._volume.options.direct_calls,
-            hear=hear,
         )
 
 

@@ -96,14 +96,10 @@ async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
         NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP); and the errors of
             `Caller.call`.
     """
-    listing = _Listing(volume.procedures, directory, (await volume.sizes()).listing, 0, _pass_over)
+    listing = _Listing(volume.procedures, directory, (await volume.sizes()).listing, 0, lambda _error: None)
     page, _, _ = await listing.page(0, _NO_VERIFIER, plus=True)
     entries = (_with_attributes(directory, name, entry) for name, entry in listing.new(page))
     return [entry for entry in entries if entry is not None]
-
-
-def _pass_over(_error: OSError) -> None:
-    pass
 
 
 class _Listing:

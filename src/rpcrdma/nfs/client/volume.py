@@ -193,7 +193,7 @@ class Volume:
 
         A cancelled caller waits until the function has returned, and drops the result.
         """
-        return await self.from_thread(_nothing, function, *args, **kwargs)
+        return await self.from_thread(lambda _result: None, function, *args, **kwargs)
 
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -239,7 +239,3 @@ class Volume:
         if self._threads is not None:
             self._threads.shutdown(wait=True)
             self._threads = None
-
-
-def _nothing(_result: object) -> None:
-    pass

@@ -26,14 +26,6 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _NETWORKS_SHOWN_MAX = 8
 
 
-def _no_timer(_delay_s: float, _callback: object) -> None:
-    """Ignores the request of `LimitedLog` to call `_callback` after a delay: worker threads have no event loop.
-
-    So the number of refusals held back waits for the next one of their kind after the minute, or for
-    `HostAdmission.flush`.
-    """
-
-
 class _Decision(NamedTuple):
     """The rule that was found for the calls of one origin and principal to one export, kept for their next calls."""
 
@@ -66,7 +58,9 @@ class HostAdmission:
         self._guard = threading.Lock()
         self.observer: Callable[[Any], Any] | None = None
         """The observer that `watch` was given last; None: there is none."""
-        self._log = LimitedLog(_LOGGER, later=_no_timer)
+        # Worker threads have no event loop for a timer: the number of refusals held back waits for the next one of
+        # their kind after the minute, or for `flush`.
+        self._log = LimitedLog(_LOGGER, later=lambda _delay_s, _callback: None)
         self.latest = Grant(ServingUser())
         """The newest grant. Calls of a connection follow each other, so callers of `check` try this grant first: it is
         valid for all calls with the same terms, origin and credential by a version that the export serves."""

@@ -14,6 +14,7 @@ from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
 from rpcrdma.nfs.client.node import Node, found_at
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.v3 import post_op_attr, stable_how
 
@@ -115,22 +116,20 @@ def check_offset(offset: int) -> None:
 
 
 async def read_direct(
-    procedures: NfsProcedures,
+    volume: Volume,
     node: Node,
     offset: int,
     buffer: memoryview,
-    *,
-    call_octets: int,
-    calls: int,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> int:
-    """Fills `buffer` from `offset` in the file `node`, with at most `calls` READs of `call_octets` octets in flight.
+    """Fills `buffer` from `offset` in the file `node`, with at most `FileOptions.direct_calls` READs in flight.
 
     Returns the number of octets read, less than `len(buffer)` only where the file ends. When it returns or raises, no
     READ can write to `buffer` any more. `hear`, unless None, gets the attributes of each reply. Errors are those of
-    `read_whole`, and ValueError for a negative `offset`.
+    `read_whole` and `Volume.sizes`, and ValueError for a negative `offset`.
     """
     check_offset(offset)
+    procedures, call_octets = volume.procedures, (await volume.sizes()).read_max
     length = len(buffer)
     if length <= call_octets:
         return (await read_whole(procedures, node, offset, buffer, hear))[0] if length else 0
@@ -150,7 +149,7 @@ async def read_direct(
         if got < wanted:
             end = min(end, start + got)
 
-    await run_each(min(calls, -(-length // call_octets)), starts(), read)
+    await run_each(min(volume.options.direct_calls, -(-length // call_octets)), starts(), read)
     return end
 
 
@@ -210,40 +209,19 @@ async def write_direct(
     """
     starts = list(range(0, len(data), call_octets))
     in_vain = 0
+    promised: dict[int, bytes] = {}
+
+    async def write(start: int) -> None:
+        part = data[start : start + call_octets]
+        verifier = await write_whole(procedures, node, offset + start, part, stability(in_vain))
+        if verifier is not None:
+            promised[start] = verifier
+
     while starts:
-        promised = await _write_parts(
-            procedures, node, offset, data, starts, stability(in_vain), call_octets=call_octets, calls=calls
-        )
+        promised.clear()
+        await run_each(min(calls, len(starts)), iter(starts), write)
         if not promised:
             return
         verifier = await procedures.commit(node)
         starts = sorted(start for start, expected in promised.items() if expected != verifier)
         in_vain += 1
-
-
-async def _write_parts(
-    procedures: NfsProcedures,
-    node: Node,
-    offset: int,
-    data: memoryview,
-    starts: list[int],
-    stable: stable_how,
-    *,
-    call_octets: int,
-    calls: int,
-) -> dict[int, bytes]:
-    """Writes the parts of `data` that begin at `starts`, offsets in `data`, each `call_octets` long, the last shorter.
-
-    Each WRITE has stability `stable`; other arguments are those of `write_direct`. Returns the verifier (see
-    `write_whole`) of each part that needs a COMMIT, by the part's start. Raises the errors of `write_whole`.
-    """
-    promised: dict[int, bytes] = {}
-
-    async def write(start: int) -> None:
-        part = data[start : start + call_octets]
-        verifier = await write_whole(procedures, node, offset + start, part, stable)
-        if verifier is not None:
-            promised[start] = verifier
-
-    await run_each(min(calls, len(starts)), iter(starts), write)
-    return promised

@@ -213,7 +213,7 @@ class NfsFile:
             await self._settle_writes()
             buffer = as_view(buffer, "buffer", writable=True)
             if len(buffer) > self._sizes.read * _READ_AHEAD_BLOCKS:
-                count = await self._direct(self._position.at, buffer)
+                count = await read_direct(self._volume, self._node, self._position.at, buffer)
                 self._position.at += count
                 return count
             filled, ahead = 0, self._octets_ahead(len(buffer))
@@ -332,7 +332,7 @@ class NfsFile:
         or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
-        return await self._direct(offset, as_view(buffer, "buffer", writable=True))
+        return await read_direct(self._volume, self._node, offset, as_view(buffer, "buffer", writable=True))
 
     async def write(self, data: Memory) -> int:
         """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length.
@@ -472,17 +472,7 @@ class NfsFile:
         self._lines = b""
 
     def _placed(self, size: int, offset: int) -> Coroutine[Any, Any, bytes]:
-        return placed_bytes(self._node, size, lambda buffer: self._direct(offset, buffer))
-
-    def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
-        return read_direct(
-            self._volume.procedures,
-            self._node,
-            offset,
-            buffer,
-            call_octets=self._sizes.read_max,
-            calls=self._volume.options.direct_calls,
-        )
+        return placed_bytes(self._node, size, lambda buffer: read_direct(self._volume, self._node, offset, buffer))
 
     async def _settle_writes(self) -> None:
         self._check(self._mode.reads, "reading")

@@ -118,7 +118,7 @@ async def walk_tree(
     Works as `NfsFilesystem.walk`, and raises RpcRdmaError as it does. `top` is an absolute path. `onerror` is called
     with each OSError; None ignores them.
     """
-    tell = onerror or _pass_over
+    tell = onerror or (lambda _error: None)
     pending: list[_Pending] = []
     held = 0
     try:
@@ -163,7 +163,3 @@ async def _look_up(volume: Volume, directory: Node, name: str) -> Node:
     if not node.is_dir:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
     return node
-
-
-def _pass_over(_error: OSError) -> None:
-    pass
