@@ -204,8 +204,8 @@ def test_reads_and_the_clients_own_changes_wait_for_nothing() -> None:
 def test_callers_without_state_wait_too() -> None:
     two = Two()
     stateid = two.given()
-    assert two.server.claims.waits_for_delegates(b"file")
-    assert not two.server.claims.waits_for_delegates(b"another")
+    assert not two.server.claims.may_change([b"file"])
+    assert two.server.claims.may_change([b"another"])
     assert not two.server.claims.deniers(b"file", READ_CLAIM)
     assert [each.other for each in two.server.recalled] == [stateid.other]
 
@@ -213,7 +213,7 @@ def test_callers_without_state_wait_too() -> None:
 def test_a_delegation_that_came_back_is_not_revoked_for_a_caller_without_state() -> None:
     two = Two()
     stateid = two.given()
-    assert two.server.claims.waits_for_delegates(b"file")
+    assert not two.server.claims.may_change([b"file"])
     assert two.client.run(FILE, delegreturn(stateid)).status == "OK"
     two.server.now_s += LEASE_S + 1
     two.server.state.sweep(two.server.now_s)

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from operator import attrgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 __all__ = ["READ", "WRITE", "Claims", "HeldRange", "Range", "change_ranges"]
 
@@ -78,21 +78,6 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
     ranges[first:last] = changed
 
 
-def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[Range]:
-    """Yields the ranges in `held`, one sorted list for each holder, that overlap octets `start` to before `end`."""
-    for ranges in held:
-        yield from ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
-
-
-def _nothing() -> None:
-    """Does nothing: the initial value of `Claims.wake`."""
-
-
-def _not(_holders: object) -> bool:
-    """Returns False: the initial value of `Claims.end_soon`."""
-    return False
-
-
 class _File(Generic[S, L]):
     """The share reservations, byte-range locks and delegations on one file; `Claims` makes it for the first claim."""
 
@@ -119,6 +104,10 @@ class _File(Generic[S, L]):
         return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
 
+_EMPTY: Final[_File[Any, Any]] = _File()
+"""Stands for each file without claims; nothing is ever added to it."""
+
+
 class Claims(Generic[S, L]):
     """The share reservations, byte-range locks and delegations on all files of a server, of every version of NFS.
 
@@ -134,9 +123,9 @@ class Claims(Generic[S, L]):
         self.in_the_way: set[S] = set()
         """Holders that conflict with calls of versions without open state, such as NFSv3. The owner of the state
         recalls or expires them, and empties the set."""
-        self.wake: Callable[[], object] = _nothing
+        self.wake: Callable[[], object] = lambda: None
         """Is called, without `lock`, after delegations are put into `in_the_way`; the owner of the state sets it."""
-        self.end_soon: Callable[[Iterable[S]], bool] = _not
+        self.end_soon: Callable[[Iterable[S]], bool] = lambda _holders: False
         """Returns whether all of these holders are about to end, since nobody renews their clients' leases; takes the
         lock. The owner of the state sets it."""
         self.delegations = 0
@@ -162,9 +151,9 @@ class Claims(Generic[S, L]):
         `file` is a key by `Exports.file_of`, `access` and `deny` are sums of READ and WRITE. `holder` is the open that
         asks, and is left out; None: every holder counts. The caller holds `lock`.
         """
-        claims = self._files.get(file)
+        claims = self._files.get(file, _EMPTY)
         conflicting = deny | access << 2
-        if claims is None or not claims.has_any(conflicting):
+        if not claims.has_any(conflicting):
             return []
         return [other for other, bits in claims.shares.items() if other is not holder and bits & conflicting]
 
@@ -196,13 +185,11 @@ class Claims(Generic[S, L]):
 
         `file` is a key by `Exports.file_of`. The caller holds `lock` during the call.
         """
-        claims = self._files.get(file)
-        return () if claims is None else [(holder, bits & 3) for holder, bits in claims.shares.items()]
+        return [(holder, bits & 3) for holder, bits in self._files.get(file, _EMPTY).shares.items()]
 
     def share_count(self, file: bytes) -> int:
         """Returns the number of share reservations on `file`, a key by `Exports.file_of`; needs no lock."""
-        claims = self._files.get(file)
-        return 0 if claims is None else len(claims.shares)
+        return len(self._files.get(file, _EMPTY).shares)
 
     def deniers(self, file: bytes, access: int) -> list[S]:
         """Returns the holders of share reservations that deny `access`, READ or WRITE, to a call without an open.
@@ -248,23 +235,7 @@ class Claims(Generic[S, L]):
 
     def delegates(self, file: bytes) -> list[S]:
         """Returns the holders of delegations of `file`, a key by `Exports.file_of`; maybe none; needs `lock` held."""
-        claims = self._files.get(file)
-        return [] if claims is None else list(claims.delegates or ())
-
-    def waits_for_delegates(self, file: bytes) -> bool:
-        """Returns whether clients have delegations of `file`, so that a change by a call without an open must wait.
-
-        `file` is a key by `Exports.file_of`. If there are delegations, adds their holders to `in_the_way` and calls
-        `wake`, which starts the recalls; does not wait for these. The caller must not hold `lock`: the method takes it.
-        """
-        if not self.delegations:
-            return False
-        with self.lock:
-            found = self.delegates(file)
-            self.in_the_way.update(found)
-        if found:
-            self.wake()
-        return bool(found)
+        return list(self._files.get(file, _EMPTY).delegates or ())
 
     def may_change(self, files: Collection[bytes]) -> bool:
         """Begins a change of `files` by a call without an open, if no client has a delegation of any; returns whether.
@@ -309,8 +280,7 @@ class Claims(Generic[S, L]):
         `file` is a key by `Exports.file_of`. `holder` is the lock owner that asks; None: every holder counts. The
         caller holds `lock` until the iteration ends.
         """
-        claims = self._files.get(file)
-        for other, ranges in () if claims is None else claims.ranges.items():
+        for other, ranges in self._files.get(file, _EMPTY).ranges.items():
             if other is holder:
                 continue
             for number in range(bisect_right(ranges, wanted.start, key=_END), len(ranges)):
@@ -326,8 +296,7 @@ class Claims(Generic[S, L]):
 
         The list is no copy: callers must not change it. The caller holds `lock`.
         """
-        claims = self._files.get(file)
-        return [] if claims is None else claims.ranges.get(holder, [])
+        return self._files.get(file, _EMPTY).ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
         """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two.
@@ -340,8 +309,7 @@ class Claims(Generic[S, L]):
 
     def range_holders(self, file: bytes) -> Collection[L]:
         """Returns a view of the owners of byte-range locks on `file`, a key by `Exports.file_of`; needs `lock` held."""
-        claims = self._files.get(file)
-        return () if claims is None else claims.ranges.keys()
+        return self._files.get(file, _EMPTY).ranges.keys()
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
         """Locks the octets from `start` to before `end` for a lock owner, or unlocks them if `exclusive` is None.
@@ -363,9 +331,11 @@ class Claims(Generic[S, L]):
 
         Locks of several owners may be equal. `file` is a key by `Exports.file_of`. The caller holds `lock`.
         """
-        claims = self._files.get(file)
-        held = [] if claims is None else _overlapping(claims.ranges.values(), start, end)
-        return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]
+        return [
+            Range(max(each.start, start), min(each.end, end), each.exclusive)
+            for ranges in self._files.get(file, _EMPTY).ranges.values()
+            for each in ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
+        ]
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked.
