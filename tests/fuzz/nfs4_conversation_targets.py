@@ -52,8 +52,7 @@ class _Conversations:
         self.disk, self.random_bytes = Disk(), counted_octets()
         self.handles = [self.tree.root.handle]
         for name in _NAMES[:2]:
-            made = self.tree.root.create(ROOT, name.encode(), Create(CreateHow.GUARDED), Change()).node
-            assert made is not None
+            made = self.tree.root.create(ROOT, name.encode(), Create(CreateHow.GUARDED), Change())
             self.handles.append(made.handle)
         self.stateids = [ANONYMOUS, BYPASS, CURRENT, Stateid(7, bytes(11) + b"x")]
         self.server = self._serve(0.0)

@@ -105,8 +105,7 @@ class World:
         self.handles: dict[bytes, bytes] = {}
         """Of the files that all clients use."""
         for name in (JOURNAL, FOUGHT, POPULAR):
-            made = self._tree.root.create(self._tree.grant, name, Create(CreateHow.GUARDED), Change()).node
-            assert made is not None
+            made = self._tree.root.create(self._tree.grant, name, Create(CreateHow.GUARDED), Change())
             made.mode = 0o666
             self.handles[name] = made.handle
         self._numbers = 0

@@ -14,8 +14,7 @@ from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 
 
 def created(tree: MemoryTree, name: bytes) -> Any:
-    made = tree.root.create(tree.grant, name, Create(CreateHow.GUARDED), Change())
-    return made.node
+    return tree.root.create(tree.grant, name, Create(CreateHow.GUARDED), Change())
 
 
 def write(node: MemoryNode, offset: int, data: bytes, stable: Stable = Stable.FILE_SYNC) -> None:

@@ -159,7 +159,7 @@ def test_a_change_is_counted_under_the_lock_of_its_object_and_that_of_a_file_und
     root = exports.trees[0].root
     how = Create(CreateHow.UNCHECKED, Wanted(size=0))
     with ThreadPoolExecutor(1) as other:
-        one, two = (root.create(ME, name, how, Change()).node for name in (b"one", b"two"))
+        one, two = (root.create(ME, name, how, Change()) for name in (b"one", b"two"))
         files = [exports.file_of(node.handle) for node in (root, one, two)]
         monkeypatch.setattr(open_object.OpenObject, "count_change", checked)
         for call, changed in (

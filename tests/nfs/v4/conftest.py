@@ -27,5 +27,5 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
     yield made
     for each in served:
-        each.server.service.exports.close()
+        each.local.close()
         each.state.close()

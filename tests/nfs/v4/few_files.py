@@ -17,7 +17,6 @@ from rpcrdma.nfs.export.tree import (
     Create,
     CreateHow,
     FileKind,
-    Made,
     Refused,
     Wanted,
 )
@@ -91,10 +90,10 @@ class File:
     def range_locks(self, *, exclusive: bool) -> None:
         return None
 
-    def create(self, who: Any, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Any, name: bytes, create: Create, change: Change) -> Any:
         existing = self.tree.files.get(name)
         if existing is not None and create.how is CreateHow.EXCLUSIVE and create.verifier == self.tree.verifiers[name]:
-            return Made(existing, False)  # type: ignore[arg-type]
+            return existing
         if existing is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         change.before = self.attributes()
@@ -102,7 +101,7 @@ class File:
         self.tree.verifiers[name] = create.verifier
         self.change += 1
         change.after = self.attributes()
-        return Made(made, True)  # type: ignore[arg-type]
+        return made
 
     def set_attributes(self, _who: Any, wanted: Wanted, _change: Change) -> None:
         if self.tree.full:

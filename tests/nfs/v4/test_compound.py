@@ -213,7 +213,7 @@ def test_an_operation_of_minor_version_2_is_known_there() -> None:
 
 def test_a_call_is_cut_at_the_most_operations_that_a_session_may_allow() -> None:
     call = decode_call(Decoder(call_of(SEQUENCE, *[SAVEFH] * 100)))
-    assert (call.shape.count, len(call.steps)) == (101, 64)
+    assert (call.shape.count, len(call.args)) == (101, 64)
 
 
 ACCESS = struct.pack(">II", OP.OP_ACCESS, 63)
@@ -521,7 +521,7 @@ def test_a_chunk_for_an_operation_that_is_not_run_is_no_fault_of_the_transport()
     octets = call_of(SEQUENCE, struct.pack(">I", 2), WRITE)
     dec = Decoder(octets, placed=PlacedByPosition({len(octets): memoryview(b"data")}))
     call = decode_call(dec)
-    assert (call.steps[-1].fault, dec.pos, dec.placed) == (S.NFS4ERR_OP_ILLEGAL, dec.end, None)
+    assert (call.shape.fault, dec.pos, dec.placed) == (S.NFS4ERR_OP_ILLEGAL, dec.end, None)
 
 
 def test_a_chunk_for_an_item_that_must_stay_in_the_stream_is_a_fault_of_the_transport() -> None:
@@ -536,7 +536,7 @@ def test_the_data_of_a_write_may_be_placed() -> None:
     dec = Decoder(octets, placed=PlacedByPosition({len(octets) - 4: data}))
     call = decode_call(dec)
     dec.done("COMPOUND")
-    assert call.steps[1].args.data == data
+    assert call.args[1].data == data
 
 
 def test_any_octets_are_decoded_or_refused() -> None:
@@ -547,12 +547,12 @@ def test_any_octets_are_decoded_or_refused() -> None:
         except DecodeError:
             assert end < 16  # before the first operation
         else:
-            assert call.steps[-1].fault is S.NFS4ERR_BADXDR
+            assert call.shape.fault is S.NFS4ERR_BADXDR
 
 
 def test_a_call_is_named_by_its_operations() -> None:
     def name(*operations: bytes) -> str:
-        return name_of([step.operation for step in decode_call(Decoder(call_of(*operations))).steps])
+        return name_of(decode_call(Decoder(call_of(*operations))).shape.operations)
 
     assert name(SEQUENCE, PUTFH, READ, GETFH) == "READ+GETFH"
     assert name(SEQUENCE) == "SEQUENCE"

@@ -136,7 +136,7 @@ class Refusing(Calling):
         if status is None:
             return await super().call(procedure, args, timeout_s=timeout_s)
         self.calls += 1
-        return CompoundReply(status, b"", [Result(args.steps[0].operation, status, None)])
+        return CompoundReply(status, b"", [Result(args.shape.operations[0], status, None)])
 
 
 DELAY, MISORDERED = nfs4.nfsstat4.NFS4ERR_DELAY, nfs4.nfsstat4.NFS4ERR_SEQ_MISORDERED
@@ -205,22 +205,22 @@ class Made(Calling):
 
     async def call(self, procedure: Any, args: Any, *, timeout_s: float) -> Any:
         results = []
-        for step in args.steps:
-            number, value = step.operation.number, None
-            if step.operation.name == self.refused:
-                results.append(Result(step.operation, nfs4.nfsstat4.NFS4ERR_ACCESS, None))
+        for operation, given in zip(args.shape.operations, args.args, strict=True):
+            number, value = operation.number, None
+            if operation.name == self.refused:
+                results.append(Result(operation, nfs4.nfsstat4.NFS4ERR_ACCESS, None))
                 return CompoundReply(nfs4.nfsstat4.NFS4ERR_ACCESS, b"", results)
             if number == nfs_opnum4.OP_GETATTR:
                 value = GETATTR4resok(fattr4([1 << 8], u64(0) + u64(0)))
             elif number == nfs_opnum4.OP_READDIR:
                 self.pages += 1
-                value = READDIR4resok(bytes(8), dirlist4(*self.page(step.args.cookie)))
+                value = READDIR4resok(bytes(8), dirlist4(*self.page(given.cookie)))
             elif number in {nfs_opnum4.OP_EXCHANGE_ID, nfs_opnum4.OP_CREATE_SESSION}:
-                value = await self._session(number, step.args)
+                value = await self._session(number, given)
             elif number in {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}:
-                results.append(Result(step.operation, nfs4.nfsstat4.NFS4ERR_NOTSUPP, None))
+                results.append(Result(operation, nfs4.nfsstat4.NFS4ERR_NOTSUPP, None))
                 return CompoundReply(nfs4.nfsstat4.NFS4ERR_NOTSUPP, b"", results)
-            results.append(Result(step.operation, nfs4.nfsstat4.NFS4_OK, value))
+            results.append(Result(operation, nfs4.nfsstat4.NFS4_OK, value))
         return CompoundReply(nfs4.nfsstat4.NFS4_OK, b"", results)
 
     async def _session(self, number: int, args: Any) -> Any:

@@ -40,10 +40,8 @@ class Session:
 
     def __init__(self) -> None:
         tree = MemoryTree(lambda: 0.0)
-        made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change())
-        assert made.node is not None
-        made.node.data[:] = DATA
-        self.file = made.node
+        self.file = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change())
+        self.file.data[:] = DATA
         self.server = Conversation(files=PseudoRoot(tree, 0))  # type: ignore[arg-type]
         self.client = self.server.client().start()
         self.calls: list[Call] = []

@@ -194,8 +194,7 @@ def test_data_that_is_cut_or_punched_between_two_looks_is_neither_a_hole_nor_a_r
 
 def test_a_tree_without_holes_has_data_alone() -> None:
     tree = MemoryTree(lambda: 0.0)
-    made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change()).node
-    assert made is not None
+    made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED), Change())
     file = made.open(tree.grant, 1, at_once=False)
     assert file is not None
     file.write(bytes(9), 0, Stable.FILE_SYNC, Change(), judge=False)

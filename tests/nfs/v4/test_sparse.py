@@ -90,8 +90,7 @@ def test_nothing_is_found_beyond_the_end(sparse: Sparse) -> None:
 
 def test_a_tree_without_holes_has_one_at_the_end_and_no_space_to_change() -> None:
     tree = MemoryTree(lambda: 0.0)
-    made = tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED, Wanted(size=9)), Change())
-    assert made.node is not None
+    tree.root.create(tree.grant, b"file", Create(CreateHow.GUARDED, Wanted(size=9)), Change())
     client = Conversation(files=PseudoRoot(tree, 0)).client().start()  # type: ignore[arg-type]
     file = putrootfh(), lookup("file")
     assert client.run(*file, seek(ANONYMOUS, 4, DATA), minor=2).value(69) == (False, 4)

@@ -31,8 +31,8 @@ from rpcrdma.nfs.export.tree import (
     Create,
     CreateHow,
     FileKind,
-    Made,
     Make,
+    Node,
     Refused,
     Time,
     Wanted,
@@ -156,14 +156,14 @@ class Files(LocalObject):
                     self._set_times(wanted)
         self.tree.parts.synchronize(self)
 
-    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Node:
         """Creates a regular file `name` in this directory as `who`, or takes an existing one, as `create.how` says.
 
-        Returns its node, never None, and whether it is new. Of an existing file only the size is set, if
-        `create.wanted` has one. With EXCLUSIVE nothing in `create.wanted` is set. Syncs file and directory if the
-        export asks for that. `change` gets the directory's attributes before and after. Raises Refused or OSError:
-        ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow to take the
-        existing object; EAGAIN: a local process makes and removes the name again and again.
+        Returns its node. Of an existing file only the size is set, if `create.wanted` has one. With EXCLUSIVE nothing
+        in `create.wanted` is set. Syncs file and directory if the export asks for that. `change` gets the directory's
+        attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others;
+        EEXIST: `create.how` does not allow to take the existing object; EAGAIN: a local process makes and removes the
+        name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -177,16 +177,17 @@ class Files(LocalObject):
             with Changing(made, Change()):
                 made.truncate(create.wanted.size, caller)
         self.tree.parts.synchronize(made, self)
-        return Made(made, is_new)
+        node: Node = made
+        return node
 
-    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Node | None:
         """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
-        Returns its node with `is_new` True; None in place of the node if the name is gone, or has another object by
-        now: the new one then lacks the mode, owner and times in `wanted`. Syncs this directory, and one that it makes,
-        if the export asks for that. `change` gets the attributes of this directory before and after. Raises Refused or
-        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device
-        number; and others. If attributes of the new object cannot be set, it is removed again.
+        Returns its node; None if the name is gone, or has another object by now: the new one then lacks the mode, owner
+        and times in `wanted`. Syncs this directory, and one that it makes, if the export asks for that. `change` gets
+        the attributes of this directory before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES;
+        EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others. If attributes of the
+        new object cannot be set, it is removed again.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
@@ -206,7 +207,7 @@ class Files(LocalObject):
                     self._take_back(name, is_made)
                     raise
         self.tree.parts.synchronize(*([self] if made is None else [made, self]))
-        return Made(made, is_new=True)
+        return made
 
     def _create(self, name: bytes, create: Create, caller: CallerIdentity) -> tuple[Self, bool]:
         for _ in range(_CREATE_TRIES):

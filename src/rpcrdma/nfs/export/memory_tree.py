@@ -36,7 +36,6 @@ from rpcrdma.nfs.export.tree import (
     CreateHow,
     Entry,
     FileKind,
-    Made,
     Make,
     Node,
     PathLimits,
@@ -122,13 +121,13 @@ class MemoryNode(MemoryObject):
         """Returns None, as for a file that is not open: no open files are kept from call to call."""
         return None
 
-    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file here for any caller, or takes one that exists; returns its node and whether it is new.
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> MemoryNode:
+        """Creates a regular file here for any caller, or takes one that exists; returns its node.
 
         `create.how` decides whether an existing file is taken; only its size is set then, if `create.wanted` has one.
-        The node is never None. `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR;
-        EACCES, ENAMETOOLONG: the name is invalid; EEXIST: the name is taken, and `create.how` does not allow that;
-        EFBIG, ENOSPC: for `create.wanted.size`.
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG:
+        the name is invalid; EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC: for
+        `create.wanted.size`.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -141,13 +140,13 @@ class MemoryNode(MemoryObject):
                     raise Refused(errno.EEXIST)
                 if create.wanted.size is not None:
                     self.tree.resize(found, create.wanted.size)
-                return Made(found, is_new=False)
+                return found
             made = self._enter_new(name, FileKind.FILE, create.wanted)
             if exclusive:
                 made.atime, made.mtime = _stamps(create.verifier)
-            return Made(made, is_new=True)
+            return made
 
-    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> MemoryNode:
         """Makes an object other than a regular file in this directory; returns its node, which is never None.
 
         It gets the attributes in `wanted`, except the size. `change` gets the directory's attributes before and after.
@@ -164,7 +163,7 @@ class MemoryNode(MemoryObject):
                 raise Refused(errno.EEXIST)
             made = self._enter_new(name, make.kind, replace(wanted, size=None))
             made.target, made.device = make.target, make.device
-            return Made(made, is_new=True)
+            return made
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None

@@ -52,7 +52,6 @@ __all__ = [
     "Entry",
     "FileKind",
     "Lease",
-    "Made",
     "Make",
     "Node",
     "OpenFile",
@@ -224,18 +223,6 @@ class Make(NamedTuple):
     kind: FileKind
     target: bytes = b""
     device: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The result of `Node.create` or `Node.make`.
-
-    `node` is the object; None, by `Node.make` alone: it was made, but is not found by its name, mostly since a local
-    process has renamed or removed it. `is_new` is False if `Node.create` took a file that existed before.
-    """
-
-    node: Node | None
-    is_new: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -495,20 +482,21 @@ class Node(Protocol):
         `Lease` on the file then no longer makes local writers wait: it breaks when a local process opens the file.
         """
 
-    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
+    def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Node:
+        """Creates a regular file here as `who`, or takes an existing one; returns its node.
 
-        The node is never None, also if a local process has renamed the file already. `change` gets the directory's
-        attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is
-        taken, and `create.how` does not allow to take its object; ENOSPC and others.
+        A local process may have renamed the file already. `change` gets the directory's attributes before and after.
+        Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken, and `create.how` does not
+        allow to take its object; ENOSPC and others.
         """
 
-    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
+    def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Node | None:
         """Makes a directory, symbolic link, device, socket or FIFO in this directory as the caller `who`.
 
-        Returns a `Made`, whose node is None if the object is not found by its name (see `Made`). `wanted.size` has no
-        effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR,
-        EACCES, ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE; ENOSPC and others.
+        Returns its node; None: it was made, but is not found by its name, mostly since a local process has renamed or
+        removed it. `wanted.size` has no effect. `change` gets the directory's attributes before and after. Raises
+        Refused or OSError: ENOTDIR, EACCES, ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE;
+        ENOSPC and others.
         """
 
     def set_attributes(

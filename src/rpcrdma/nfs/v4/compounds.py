@@ -35,7 +35,6 @@ from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, PlacedByPosition
 __all__ = [
     "COMPOUND",
     "MINOR_VERSIONS",
-    "CalledOperation",
     "CompoundCall",
     "CompoundReply",
     "EncodedReply",
@@ -62,17 +61,6 @@ _tuple = tuple.__new__
 _SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 _MOST: Final = RPC_RECORD_OCTETS_MAX
 """The octets of the longest reply of a session: a server reserves no memory for more, however many READs a call has."""
-
-
-class CalledOperation(NamedTuple):
-    """One operation of a COMPOUND call; `args` is None if it has no arguments or they do not decode.
-
-    `fault` is the status that answers an operation that cannot be run, the last of its call; None if it can be run.
-    """
-
-    operation: Operation
-    args: Any = None
-    fault: nfsstat4 | None = None
 
 
 class CompoundCall(NamedTuple):
@@ -103,15 +91,6 @@ class CompoundCall(NamedTuple):
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
         return cls(tag, minor_version, shape, args, _items(shape, args))
-
-    @property
-    def steps(self) -> list[CalledOperation]:
-        """The operations with their arguments, as a new list; the last has a `fault` if it cannot be run."""
-        shape = self.shape
-        steps = [CalledOperation(*each) for each in zip(shape.operations, self.args, strict=True)]
-        if shape.fault is not None:
-            steps[-1] = steps[-1]._replace(fault=shape.fault)
-        return steps
 
 
 class Shape:
@@ -339,16 +318,16 @@ def _drop_rest(dec: Decoder) -> None:
 
 
 def encode_call(enc: Encoder, call: CompoundCall) -> None:
-    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault` (not checked).
+    """Encodes COMPOUND4args; each operation of the call must be supported, and its shape have no `fault` (not checked).
 
     Raises LocalProtocolError if a value does not fit its type, the tag is too long, or there are too many operations.
     """
     enc.opaque(call.tag, NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
     enc.u32(call.minor_version, "COMPOUND4args.minorversion")
-    enc.count(len(call.steps), NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4args.argarray")
-    for step in enc.paired(call.steps):
-        enc.u32(step.operation.number, "nfs_argop4.argop")
-        step.operation.encode_args(enc, step.args)
+    enc.count(len(call.args), NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4args.argarray")
+    for operation, args in enc.paired(list(zip(call.shape.operations, call.args, strict=True))):
+        enc.u32(operation.number, "nfs_argop4.argop")
+        operation.encode_args(enc, args)
 
 
 def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4, value: Any) -> None:
@@ -422,9 +401,9 @@ def _bound(call: CompoundCall) -> ReplyBound:
     See RFC 8267 section 6.4.1.
     """
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
-    for operation, args, fault in call.steps:
+    for operation, args in zip(call.shape.operations, call.args, strict=True):
         results += 8 + operation.result_octets
-        if fault is None and operation.asked_octets is not None:
+        if operation.asked_octets is not None:
             results += operation.asked_octets(args)
     return ReplyBound(results, tuple(min(item, nfs4.NFS4_MAXDATA) for item in call.items))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.tree import MODIFY, Change, Create, CreateHow, FileKind, Made, Make, Wanted
+from rpcrdma.nfs.export.tree import MODIFY, Change, Create, CreateHow, FileKind, Make, Node, Wanted
 from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
@@ -101,12 +101,12 @@ class CreationProcedures(Procedures):
             return v3.MKNOD3res(status_of(error), v3.MKNOD3resfail(wcc(directory, change)))
 
 
-def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
-    """Returns (handle, attributes) of a new object for a reply, both without value if `made.node` is None."""
-    if made.node is None:
+def _shown(made: Node | None) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
+    """Returns (handle, attributes) of a new object for a reply, both without value if `made` is None."""
+    if made is None:
         # The object exists, but without its handle: the client may look it up.
         return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)
-    return v3.post_op_fh3(True, v3.nfs_fh3(made.node.handle)), post_op(made.node)
+    return v3.post_op_fh3(True, v3.nfs_fh3(made.handle)), post_op(made)
 
 
 def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:

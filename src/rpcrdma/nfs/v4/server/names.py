@@ -97,7 +97,7 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
         device = data.specdata1, data.specdata2
     change = Change()
     made = directory.make(compound.caller, name, Make(kind, target, device), wanted, change)
-    compound.set_current(_present(made.node))
+    compound.set_current(_present(made))
     attributes = set_on_new(args.createattrs, wanted, compound.node)
     return nfs4.CREATE4resok(change_of(directory, change), words(attributes))
 

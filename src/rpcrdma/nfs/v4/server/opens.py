@@ -413,15 +413,13 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
         change, cut = directory.attributes().change, create.wanted.size == 0
         asked &= 1 << nfs4.FATTR4_SIZE if cut else 0
         return _Target(found, nfs4.change_info4(False, change, change), asked, cut=cut)
-    if made.node is None:
-        raise tree.Refused(errno.ESTALE)
     if isinstance(value, nfs4.fattr4):
-        asked = set_on_new(value, create.wanted, made.node)
+        asked = set_on_new(value, create.wanted, made)
     if later != Wanted():
-        made.node.set_attributes(compound.caller, later, Change())
+        made.set_attributes(compound.caller, later, Change())
     before, after = change_of_directory.before, change_of_directory.after
     change_info = nfs4.change_info4(True, before.change, after.change) if before and after else _UNCHANGED
-    return _Target(made.node, change_info, asked, created=True)
+    return _Target(made, change_info, asked, created=True)
 
 
 def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:

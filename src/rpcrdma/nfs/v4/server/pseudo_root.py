@@ -66,7 +66,7 @@ def _path_of(tree: Tree) -> _Path:
     return tuple(part.encode("utf-8", "surrogateescape") for part in tree.export.name.split("/") if part)
 
 
-class PseudoRoot(Exports):
+class PseudoRoot:
     """The exports of a server of version 4, with a read-only pseudo file system of the directories above them.
 
     Args:
@@ -217,14 +217,10 @@ class PseudoRoot(Exports):
             }
         )
 
-    def locate(
-        self, handle: bytes, context: CallContext, version: int = 4, *, any_flavor: bool = False
-    ) -> tuple[Node, Grant] | None:
+    def locate(self, handle: bytes, context: CallContext, *, any_flavor: bool = False) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
-        `version` is the major version of NFS of the call; `any_flavor`: any security flavor will do. Raises Refused
-        (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN: see `Exports.locate`), CredentialTooWeak (the export asks for another
-        security flavor) or OSError.
+        `any_flavor`: any security flavor will do. Raises as `Exports.locate`.
         """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):
@@ -232,24 +228,21 @@ class PseudoRoot(Exports):
             raise Refused(errno.ESTALE)
         if found is not None:
             return found, _GRANT
-        return self._exports.locate(handle, context, version, any_flavor=any_flavor)
+        return self._exports.locate(handle, context, 4, any_flavor=any_flavor)
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
+    def admit(self, tree: Tree, context: CallContext) -> Grant | None:
         """Returns the caller's rights in a tree; in the pseudo file system every caller may read.
 
-        `version` is the major version of NFS of the call. Returns None in the event loop if this may block. Raises
-        Refused (EACCES: the export is closed to the call; EAGAIN: the caller's groups cannot be looked up now), or
-        CredentialTooWeak if the export asks for another security flavor; logs all but EAGAIN.
+        Returns None in the event loop if this may block. Raises as `Exports.admit`; logs all but EAGAIN.
         """
-        return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
+        return _GRANT if tree is self._tree else self._exports.admit(tree, context, 4)
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
+    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
         """Returns the caller's rights in a tree for SECINFO, which takes any security flavor.
 
-        `version` is the major version of NFS of the call. Returns None in the event loop if this may block. Raises
-        Refused (EACCES, EAGAIN): see `Exports.admit_mount`.
+        Returns None in the event loop if this may block. Raises as `Exports.admit_mount`.
         """
-        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
+        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, 4)
 
     def check_host(self, context: CallContext) -> None:
         """Raises Refused (EACCES) if no rule of any export admits a call's host, whoever its user is; never blocks.
@@ -279,25 +272,6 @@ class PseudoRoot(Exports):
     def file_of(self, handle: bytes) -> bytes:
         """Returns the key of a filehandle's object in `Claims`, the table of opens and locks: one for each object."""
         return handle if handle in self._by_handle else self._exports.file_of(handle)
-
-    def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns octets that name the file system on which a call with `handle` may block; see `Exports.waits_for`.
-
-        Returns None for a pseudo directory, which never blocks, for a handle of no export, and for one of a directory
-        of this machine if all exported ones are on one file system.
-        """
-        return None if handle in self._by_handle else self._exports.waits_for(handle)
-
-    def close_idle(self) -> None:
-        """Drops objects and files of the exports that were not used since the last call; may block."""
-        self._exports.close_idle()
-
-    def close(self) -> list[OSError]:
-        """Commits unstable data, and drops all objects and files; returns the errors that lost data.
-
-        May block; may be called again.
-        """
-        return self._exports.close()
 
 
 _GRANT: Final = Grant(ServingUser(), read_only=True)
