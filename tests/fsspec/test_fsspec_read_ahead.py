@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from fsspec.asyn import get_loop
@@ -110,8 +111,9 @@ class Reading:
 
 def opened(tail: int) -> tuple[BufferedNfsFile, Reading]:
     reading = Reading()
+    sizes = TransferSizes(read_max=BLOCK, read=BLOCK, write=BLOCK, listing=PAGE, names=PAGE)
     volume: Any = SimpleNamespace(server="", options=FileOptions(), procedures=reading, start=asyncio.ensure_future)
-    sizes = TransferSizes(read_max=BLOCK, read=BLOCK, write_max=BLOCK, write=BLOCK, listing=PAGE, names=PAGE)
+    volume.sizes = AsyncMock(return_value=sizes)
     file = NfsFile(volume, Node(v3.nfs_fh3(b"file"), None, "/file"), parse_open_mode("rb"), sizes, len(FILE))
     system: Any = SimpleNamespace(loop=get_loop())
     return BufferedNfsFile(system, "/file", block_size=2 * BLOCK, opened=file, tail=FILE[len(FILE) - tail :]), reading

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rpcrdma import ConnectOptions, HostAuthentication, RdmaServerConfig, ServeO
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.errors import AuthError
 from rpcrdma.nfs.client import nfs_open
-from rpcrdma.nfs.server import AccessTerms, Export, build_services, open_state, parse_network
+from rpcrdma.nfs.server import AccessTerms, Export, build_services, open_state
 from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v4.client.session import OperationRefused, session_with
 from rpcrdma.nfs.v4.nfs4 import NFS_V4, ACCESS4args, LOOKUP4args, PUTFH4args, nfs_opnum4
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.thorough
 OP, MODIFY = nfs_opnum4, 0x04
 KRB5P, SYS, NONE = SecurityFlavor.KRB5P, SecurityFlavor.SYS, SecurityFlavor.NONE
 ME = LocalUser(os.geteuid(), os.getegid())
-LOCAL = (parse_network("127.0.0.0/8"),)
+LOCAL = (ip_network("127.0.0.0/8"),)
 RULES = (
     AccessTerms(certificates=("client.example",), root_squash=False),
     AccessTerms(hosts=LOCAL, principals=("bob@REALM",), denied=True, security=(KRB5P,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from rpcrdma.aio.server.definition_limits import limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.serve import ServeOptions
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, build_services, parse_network
+from rpcrdma.nfs.server import Export, build_services
 from support.cases import each_case
 
 
@@ -102,7 +103,7 @@ def test_the_list_of_mounts_is_bounded(server: Any, monkeypatch: pytest.MonkeyPa
 
 def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:
     networks = "192.0.2.0/24", "::ffff:203.0.113.0/120", "2001:db8::/32"
-    server = start(hosts=tuple(map(parse_network, networks)))
+    server = start(hosts=tuple(map(ip_network, networks)))
     for inside in (
         "192.0.2.7",
         "::ffff:192.0.2.7",
@@ -120,7 +121,7 @@ def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:
 
 
 def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.LogCaptureFixture) -> None:
-    server = start(hosts=(parse_network("192.0.2.0/24"), parse_network("2001:db8::/32")))
+    server = start(hosts=(ip_network("192.0.2.0/24"), ip_network("2001:db8::/32")))
     root = server.mount(peer="192.0.2.7")
     assert not caplog.records
     for _ in range(3):
@@ -138,7 +139,7 @@ def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.
     ]
     caplog.clear()
     # The log of refusals names some networks of many.
-    server = start(hosts=tuple(parse_network(f"192.0.2.{number}") for number in range(10)))
+    server = start(hosts=tuple(ip_network(f"192.0.2.{number}") for number in range(10)))
     assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"
     (record,) = caplog.records
     assert record.getMessage().endswith(", 192.0.2.7/32 and 2 more alone")

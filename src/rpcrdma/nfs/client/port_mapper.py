@@ -117,16 +117,13 @@ async def registrations(
         ) from None
 
 
-async def registered_port(
-    host: str, program: int, version: int, *, port: int | None = None, timeout_s: float = 10.0
-) -> int:
+async def registered_port(host: str, program: int, version: int, *, timeout_s: float = 10.0) -> int:
     """Returns the TCP port at which `host` has registered a program, of `version` or else of any other version.
 
     Args:
         host: the name or address of the host.
         program: the program number.
         version: the preferred version of the program.
-        port: the TCP port of the port mapper; None: 111.
         timeout_s: the time limit of the connection and of each call, in seconds.
 
     Raises:
@@ -135,7 +132,7 @@ async def registered_port(
     """
     remedy = f"write the port of the server: tcp://{authority(host, 'PORT')}"
     try:
-        _, found = await registrations(host, port=port, timeout_s=timeout_s)
+        _, found = await registrations(host, timeout_s=timeout_s)
     except ConnectFailed as error:
         cause = str(error).partition("; ")[0]
         raise ConnectFailed(f"no port in the URL, and no port mapper to ask: {cause}; {remedy}") from None

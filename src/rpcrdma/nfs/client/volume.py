@@ -64,7 +64,6 @@ class TransferSizes:
     Attributes:
         read_max: at most for a READ.
         read: preferred for each READ of a sequence.
-        write_max: at most for a WRITE.
         write: preferred for each WRITE of a sequence.
         listing: for a READDIRPLUS reply.
         names: for a READDIR reply.
@@ -72,7 +71,6 @@ class TransferSizes:
 
     read_max: int
     read: int
-    write_max: int
     write: int
     listing: int
     names: int
@@ -86,7 +84,6 @@ class TransferSizes:
         return cls(
             read_max=read_max,
             read=_within(info.rtpref or read_max, _LEAST, read_max),
-            write_max=write_max,
             write=_within(info.wtpref or write_max, _LEAST, write_max),
             listing=listing,
             names=_within(read_max, listing, _NAMES),

@@ -27,7 +27,6 @@ __all__ = [
     "check_name",
     "check_names",
     "check_principal",
-    "parse_network",
 ]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -284,15 +283,6 @@ def _as_ipv4(network: Network) -> Network:
     """Returns the IPv4 network that a network of IPv4-mapped IPv6 addresses stands for; any other network as it is."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
     return network if mapped is None else ipaddress.IPv4Network((mapped, network.prefixlen - 96))
-
-
-def parse_network(text: str) -> Network:
-    """Parses an IP address or a network with prefix length: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
-
-    Raises:
-        ValueError: the text is neither, or has bits set beyond its prefix.
-    """
-    return ipaddress.ip_network(text)
 
 
 def check_principal(text: str) -> str:

@@ -15,6 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rpcrdma.nfs.export.export_limits import NFS_LISTING_OCTETS_MAX
@@ -60,6 +61,7 @@ Version = tuple[int, int] | None
 recent to tell."""
 
 
+@dataclass(slots=True, eq=False)
 class _Window:
     """The names of a directory after the cookie `after`, sorted by cookie in `table`.
 
@@ -67,14 +69,11 @@ class _Window:
     is that of the directory before it was read; `ticket` is a number that grows with the time when reading began.
     """
 
-    __slots__ = ("after", "complete", "table", "ticket", "version")
-
-    def __init__(self, ticket: int, version: Version, after: int, table: NameTable, *, complete: bool) -> None:
-        self.ticket = ticket
-        self.version = version
-        self.after = after
-        self.table = table
-        self.complete = complete
+    ticket: int
+    version: Version
+    after: int
+    table: NameTable
+    complete: bool
 
     def shows(self, cookie: int) -> bool:
         """Returns whether this window has the entry that follows `cookie`, or shows that no entry follows."""
@@ -241,7 +240,7 @@ class DirectoryListings:
             first = after + 1
             table, cut = _cut(table, first, limit)
             complete = complete and not cut
-        return _Window(ticket, version, first - 1, table, complete=complete)
+        return _Window(ticket, version, first - 1, table, complete)
 
     def _keep(self, directory: bytes, window: _Window) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +51,7 @@ class ServingUser:
         """Does nothing, since `__enter__` changed nothing; lets errors of the block pass."""
 
 
+@dataclass(slots=True, eq=False)
 class Grant:
     """The rights of one caller in one export, by the export's rule that admits the call.
 
@@ -64,19 +66,9 @@ class Grant:
             export or call.
     """
 
-    __slots__ = ("credential", "identity", "origin", "read_only", "terms")
-
-    def __init__(
-        self,
-        identity: CallerIdentity,
-        *,
-        read_only: bool = False,
-        credential: Credential | None = None,
-        terms: ExportTerms | None = None,
-        origin: CallOrigin | None = None,
-    ) -> None:
-        self.identity = identity
-        self.read_only = read_only
-        self.credential = credential or AuthNone()
-        self.terms = terms
-        self.origin = origin
+    identity: CallerIdentity
+    _: KW_ONLY
+    read_only: bool = False
+    credential: Credential = field(default_factory=AuthNone)
+    terms: ExportTerms | None = None
+    origin: CallOrigin | None = None

@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +57,7 @@ _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 """The masks of the signals that a thread blocks, and its process ignores and handles, in its file in /proc."""
 
 
+@dataclass(slots=True, eq=False)
 class _LeasedFile:
     """A file with a lease of the kernel on the descriptor `fd`, which `users` instances of `LocalLease` share.
 
@@ -63,20 +65,17 @@ class _LeasedFile:
     process wants to write the file, or may have changed it; `on_writer` is called when that becomes True.
     """
 
-    __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
-
-    def __init__(self, fd: int, file: bytes, identity: bytes, on_writer: Callable[[], object]) -> None:
-        self.fd = fd
-        self.file = file
-        self.identity = identity
-        self.on_writer = on_writer
-        self.users = 0
-        self.locked = False
-        """Whether the kernel has the lease; False: the server itself writes the file for a client, or writers were let
-        pass."""
-        self.broken = False
-        self.seen = False
-        """Whether the owner has read `LocalLease.broken` as True."""
+    fd: int
+    file: bytes
+    identity: bytes
+    on_writer: Callable[[], object]
+    users: int = 0
+    locked: bool = False
+    """Whether the kernel has the lease; False: the server itself writes the file for a client, or writers were let
+    pass."""
+    broken: bool = False
+    seen: bool = False
+    """Whether the owner has read `LocalLease.broken` as True."""
 
     def unlock(self) -> None:
         """Gives up the kernel's lease, if it is held, so that waiting writers go on; never raises OSError."""
@@ -114,15 +113,11 @@ class LocalLeases:
     """The leases of a server on local files. Thread-safe.
 
     The first lease starts a thread that receives the kernel's reports; `close` ends it.
-
-    Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, but at most a 32nd of the process's limit of
-            descriptors (RLIMIT_NOFILE).
     """
 
-    def __init__(self, files_max: int | None = None) -> None:
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.files_max = min(NFS_LEASES_MAX, descriptors // 32) if files_max is None else files_max
+    def __init__(self) -> None:
+        self.files_max = min(NFS_LEASES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 32)
+        """The most files with a lease: at most a 32nd of the process's limit of descriptors."""
         # The garbage collector may drop a lease while this thread holds the lock.
         self._lock = threading.RLock()
         self._files: dict[bytes, _LeasedFile] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from rpcrdma.nfs.export.export_limits import (
@@ -50,20 +51,18 @@ class RemoteFile(Protocol):
         """Returns all octets from `start` to before `end` <= `size`; waits for the network and may raise any error."""
 
 
+@dataclass(slots=True, eq=False)
 class _Fetch:
     """A request for `count` blocks from block `first` on; `data` or `error` is set before the event `done`.
 
     Neither is set if the request has not begun.
     """
 
-    __slots__ = ("count", "data", "done", "error", "first")
-
-    def __init__(self, first: int, count: int) -> None:
-        self.first = first
-        self.count = count
-        self.data = b""
-        self.error: BaseException | None = None
-        self.done = threading.Event()
+    first: int
+    count: int
+    data: bytes = b""
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
 
     @property
     def start(self) -> int:

@@ -21,13 +21,12 @@ class Procedures:
 
     Args:
         exports: the trees that are served.
-        claims: the opens and delegations of their files that version 4 grants; None makes an empty `Claims`, which the
-            service of version 4 then shares (attribute `claims`).
     """
 
-    def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:
+    def __init__(self, exports: Exports) -> None:
         self.exports = exports
-        self.claims: Claims[Any, Any] = Claims() if claims is None else claims
+        self.claims: Claims[Any, Any] = Claims()
+        """The opens and delegations of the files that version 4 grants, whose service shares it."""
 
     def check_no_grace(self) -> None:
         """Raises Refused (EAGAIN) in the grace period, when clients reclaim state after a restart of the server."""

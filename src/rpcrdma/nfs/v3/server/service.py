@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.v3.server.creation import CreationProcedures
 from rpcrdma.nfs.v3.server.data import DataProcedures
@@ -28,8 +27,7 @@ class NfsService(
 
     Of two WRITEs to the same place the first must not run again after the second, and CREATE, REMOVE and the like fail
     when they run again: the server keeps their replies, which are small, to answer repeated calls. The other procedures
-    (IDEMPOTENT) change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4;
-    None makes an empty `Claims`.
+    (IDEMPOTENT) change nothing, or may be repeated, as COMMIT.
     """
 
     OWN_LIMITS = True
@@ -50,8 +48,8 @@ class NfsService(
         )
     )
 
-    def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:
-        super().__init__(exports, claims)
+    def __init__(self, exports: Exports) -> None:
+        super().__init__(exports)
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:

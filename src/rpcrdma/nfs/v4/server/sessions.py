@@ -6,6 +6,7 @@ The caller holds the lock of the state.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rpcrdma.limits import NFS4_COMPOUND_OPERATIONS_MAX, RPC_RECORD_OCTETS_MAX
@@ -51,25 +52,23 @@ REFUSED_ANSWERS: Final = {
 """The status of a SEQUENCE for each answer of its slot that refuses it."""
 
 
+@dataclass(slots=True, eq=False)
 class BackChannel:
-    """The back channel of a session: program, credential and connection for calls to its client (CB_COMPOUND).
+    """The back channel of a session: program, credential and connection for calls to its client (CB_COMPOUND)."""
 
-    `caller` is the connection; None: the client has bound none. `minor_version` is that of the session.
-    """
+    program: int
+    credential: Credential
+    caller: ReverseCaller | None
+    """The connection; None: the client has bound none, or it has ended."""
+    minor_version: int
+    """The minor version of the session, which calls carry: Linux finds a session by its id and by this."""
+    bound: bool = field(init=False)
+    """Whether the client has bound a connection at any time."""
+    sequence: int = 0
+    """The sequence number of the last call in slot 0, the only one in use."""
 
-    __slots__ = ("bound", "caller", "credential", "minor_version", "program", "sequence")
-
-    def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None, minor_version: int) -> None:
-        self.program = program
-        self.minor_version = minor_version
-        """The minor version of the session, which calls carry: Linux finds a session by its id and by this."""
-        self.credential = credential
-        self.caller = caller
-        """The connection; None: the client has bound none, or it has ended."""
-        self.bound = caller is not None
-        """Whether the client has bound a connection at any time."""
-        self.sequence = 0
-        """The sequence number of the last call in slot 0, the only one in use."""
+    def __post_init__(self) -> None:
+        self.bound = self.caller is not None
 
     def bind(self, caller: ReverseCaller) -> None:
         """Makes `caller` the connection for calls to the client."""
@@ -84,24 +83,22 @@ class BackChannel:
 class Nfs4Session:
     """A session of a client (RFC 8881 section 2.10), which `SessionTable` makes.
 
-    `number`, 16 octets, becomes the attribute `id`. `fore` and `back` are the agreed attributes of its channels; its
-    slots are those of the fore channel.
+    `number`, 16 octets, becomes the attribute `id`. `fore` are the agreed attributes of the fore channel, whose slots
+    it has.
     """
 
-    __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
+    __slots__ = ("back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
 
     def __init__(
         self,
         number: bytes,
         client: Client,
         fore: nfs4.channel_attrs4,
-        back: nfs4.channel_attrs4,
         back_channel: BackChannel,
     ) -> None:
         self.id = number
         self.client = client
         self.fore = fore
-        self.back = back
         self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
         self.promised = fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
         """The octets of slots and kept replies that the client may make the server hold."""
@@ -208,7 +205,7 @@ class SessionTable:
         calls_back = bool(args.csa_flags & nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN) and credential is not None
         back_caller = caller if calls_back else None
         channel = BackChannel(args.csa_cb_program, credential or AuthNone(), back_caller, minor_version)
-        session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, back, channel)
+        session = Nfs4Session(self._random_bytes(_SESSION_ID_OCTETS), client, fore, channel)
         if client.introduction.enforced & _BINDS:
             session.connections.add(caller)
         self._by_id[session.id] = session
