@@ -21,7 +21,7 @@ from rpcrdma.nfs.export.server_state import DELETED, FORMAT, NameInDirectory, Pl
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.server import Export, build_services
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.nfs.v3.server.statuses import status_of
+from rpcrdma.nfs.v3.server.procedures import status_of
 from support.cases import each_case
 
 KEY = bytes(range(32))

@@ -13,7 +13,7 @@ from conversation import Conversation
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Stable
-from rpcrdma.nfs.v4.server import reading
+from rpcrdma.nfs.v4.server import data
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_READ_PLUS_PARTS_MAX
 from served_exports import Served
@@ -158,7 +158,7 @@ def test_a_file_with_many_holes_is_read_in_several_calls(sparse: Sparse, monkeyp
 
 
 def test_a_file_that_is_cut_meanwhile_ends_there(sparse: Sparse, monkeypatch: pytest.MonkeyPatch) -> None:
-    lend = reading.lent_buffer
+    lend = data.lent_buffer
     for size in (100, 0):
         sparse.fill(A)
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_cut_meanwhile_ends_there(sparse: Sparse, monkeypatch: py
             os.truncate(sparse.path, size)
             return lend(compound, octets)
 
-        monkeypatch.setattr("rpcrdma.nfs.v4.server.read_plus.lent_buffer", cut)
+        monkeypatch.setattr("rpcrdma.nfs.v4.server.sparse.lent_buffer", cut)
         assert sparse.found(0, BLOCK) == (True, [(0, A[:100])] if size else [])
 
 

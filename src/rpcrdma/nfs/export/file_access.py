@@ -25,7 +25,6 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.access_terms import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
-from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     CAP_SETGID,
     CAP_SETUID,
@@ -44,7 +43,7 @@ from rpcrdma.nfs.export.linux_calls import (
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import ObjectTree
-from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.open_object import Changing, HeldNode
 from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written

@@ -15,13 +15,12 @@ from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
-from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import N, ObjectTree
-from rpcrdma.nfs.export.open_object import ChangeCounts
+from rpcrdma.nfs.export.open_object import ChangeCounts, HeldNode
 from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind
 

@@ -17,7 +17,6 @@ from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.giving_way import give_way
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_files import Files
-from rpcrdma.nfs.export.local_finding import Finding
 from rpcrdma.nfs.export.local_listing import Listing
 from rpcrdma.nfs.export.local_names import Naming
 from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
@@ -37,7 +36,7 @@ _LOCKS = 256
 """Locks for all objects of a file system: so many that two objects rarely share a lock."""
 
 
-class LocalNode(Finding, Files, Naming, Listing, Xattrs):
+class LocalNode(Naming, Files, Listing, Xattrs):
     """An object of an exported local directory; implements `tree.Node` and `abilities.Extended`."""
 
     __slots__ = ()

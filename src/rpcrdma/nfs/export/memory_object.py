@@ -1,4 +1,4 @@
-"""Objects in memory: their attributes, the octets of files, and the count of changes."""
+"""Objects in memory: attributes, extended ones too, the octets of files, open files, and the count of changes."""
 
 from __future__ import annotations
 
@@ -7,27 +7,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile
-from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
-from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, Change, FileKind, Refused, Time, Wanted
+from rpcrdma.nfs.export.abilities import XattrHow
+from rpcrdma.nfs.export.grant import Grant
+from rpcrdma.nfs.export.tree import (
+    SERVER_TIME,
+    Attributes,
+    Change,
+    FileKind,
+    Refused,
+    Stable,
+    Time,
+    Wanted,
+    Written,
+)
+from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["HANDLE_OCTETS", "MemoryObject"]
+__all__ = ["HANDLE_OCTETS", "MemoryObject", "MemoryOpenFile", "place"]
 
 HANDLE_OCTETS: Final = 8
 _MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
 """The default modes of new objects; those of other kinds are 0o600."""
+_XATTRS_OCTETS_MAX: Final = 64 << 10
+"""Octets of all extended attributes of an object: the bound of Linux for a list of names alone."""
+_XATTR_OCTETS: Final = 160
+"""Octets of memory that an extended attribute takes besides its name and its value, which may have 1 and 0 octets."""
 
 
-class MemoryObject(MemoryXattrs):
-    """The base of `MemoryNode` that has the object's attributes, content and names. Times are by the tree's clock."""
+class MemoryObject:
+    """The base of `MemoryNode` that has the object's attributes, content and names; implements `abilities.Extended`.
+
+    Times are by the tree's clock. Changes of extended attributes are stable at once.
+    """
 
     __slots__ = (
         "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
-        "parent_node", "stable", "target", "tree", "uid", "unstable",
+        "parent_node", "stable", "target", "tree", "uid", "unstable", "xattrs",
     )  # fmt: skip
 
     def __init__(self, tree: Any, number: int, kind: FileKind) -> None:
-        super().__init__()
         self.tree = tree
         self.number = number
         self.kind = kind
@@ -50,6 +67,8 @@ class MemoryObject(MemoryXattrs):
         """The entries of a directory: a cookie and the object, by name."""
         self.parent_node: Any = None
         """The directory above a directory; None for the root and for other objects."""
+        self.xattrs: dict[bytes, bytes] = {}
+        """The values of extended attributes, by name."""
 
     @property
     def handle(self) -> bytes:
@@ -121,6 +140,143 @@ class MemoryObject(MemoryXattrs):
         if content:
             self.mtime = self.ctime
 
+    @property
+    def xattr_octets(self) -> int:
+        """Octets of all extended attributes of the object: names, values, and the memory of each entry."""
+        return sum(_XATTR_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
+
+    def get_xattr(self, who: Grant, name: bytes) -> bytes:
+        """Returns the value of the extended attribute `name`; raises Refused (ENODATA) if there is none."""
+        with self.tree.lock:
+            return self._xattr(name)
+
+    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
+        """Creates or replaces the extended attribute `name`, as `how` allows.
+
+        `change` gets the object's `tree.Attributes` before and after. Raises Refused: EEXIST: `how` is CREATE and the
+        attribute exists; ENODATA: `how` is REPLACE and it does not; E2BIG: all extended attributes of the object
+        (`xattr_octets`) would take more than 64 KiB; ENOSPC: the tree has too little room left.
+        """
+        with self.changing(change):
+            before = self.xattrs.get(name)
+            if how is XattrHow.CREATE and before is not None:
+                raise Refused(errno.EEXIST)
+            if how is XattrHow.REPLACE:
+                self._xattr(name)
+            growth = len(value) + (_XATTR_OCTETS + len(name) if before is None else -len(before))
+            if self.xattr_octets + growth > _XATTRS_OCTETS_MAX:
+                raise Refused(errno.E2BIG)
+            self.tree.take(growth)
+            self.xattrs[name] = value
+            self.touch()
+
+    def list_xattrs(self, who: Grant) -> list[bytes]:
+        """Returns the names of all extended attributes of the object."""
+        with self.tree.lock:
+            return list(self.xattrs)
+
+    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
+        """Removes the extended attribute `name`; `change` gets the object's `tree.Attributes` before and after.
+
+        Raises Refused: ENODATA: there is no such attribute.
+        """
+        with self.changing(change):
+            self.tree.take(-_XATTR_OCTETS - len(name) - len(self._xattr(name)))
+            del self.xattrs[name]
+            self.touch()
+
+    def _xattr(self, name: bytes) -> bytes:
+        found = self.xattrs.get(name)
+        if found is None:
+            raise Refused(errno.ENODATA)
+        return found
+
 
 def _time(wanted: Time, present: int, now: int) -> int:
     return present if wanted is None else now if wanted is SERVER_TIME else wanted
+
+
+class MemoryOpenFile:
+    """An open file of a `MemoryTree`, for reading and writing; implements `tree.OpenFile`."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: MemoryObject) -> None:
+        self.node = node
+
+    @property
+    def handle(self) -> bytes:
+        """The NFS handle of the file."""
+        return self.node.handle
+
+    def attributes(self) -> Attributes:
+        """Returns the present attributes of the file; never waits."""
+        return self.node.attributes()
+
+    def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
+        """Reads from `offset`, in octets, into `buffer`; returns the number of octets, 0 from the file's end on.
+
+        It is smaller than the buffer's length only at the file's end. Sets the file's time of access. `at_once` has no
+        effect, since reading never waits.
+        """
+        node = self.node
+        with node.tree.lock:
+            octets = max(min(len(buffer), len(node.data) - offset), 0)
+            with memoryview(node.data) as data:
+                buffer[:octets] = data[offset : offset + octets]
+            node.atime = node.tree.now_ns()
+        return octets
+
+    def write(
+        self,
+        data: Buffer,
+        offset: int,
+        stable: Stable,
+        change: Change,
+        *,
+        judge: bool,
+    ) -> Written:
+        """Writes all of `data` at `offset`, in octets, behind zeros if `offset` is beyond the file's end.
+
+        With `stable` UNSTABLE, `MemoryTree.crash` may lose the data until `commit`. Any other `stable` counts as
+        FILE_SYNC, and makes earlier unstable data of the file stable, too. `judge` has no effect: every caller may
+        write. `change` gets the attributes before and after. Raises Refused, with nothing written: EFBIG: the file
+        would be larger than the tree may be; ENOSPC: the tree has too little room left.
+        """
+        tree, node = self.node.tree, self.node
+        octets = bytes(data)
+        if not octets:
+            # They make no file longer.
+            offset = 0
+        with node.changing(change):
+            end = offset + len(octets)
+            if end > tree.octets_max:
+                raise Refused(errno.EFBIG)
+            tree.take(max(end - len(node.data), 0))
+            if stable is not Stable.UNSTABLE:
+                self._settle()
+            else:
+                if node.stable is None:
+                    node.stable = bytes(node.data)
+                node.unstable.append((offset, octets))
+            place(node.data, offset, octets)
+            if octets:
+                node.touch(content=True)
+        kept = Stable.UNSTABLE if stable is Stable.UNSTABLE else Stable.FILE_SYNC
+        return Written(len(octets), kept, tree.verifier)
+
+    def commit(self, change: Change) -> bytes:
+        """Makes all data of the file stable; returns the write verifier. `change` gets attributes before and after."""
+        with self.node.changing(change):
+            self._settle()
+        verifier: bytes = self.node.tree.verifier
+        return verifier
+
+    def _settle(self) -> None:
+        self.node.stable, self.node.unstable = None, []
+
+
+def place(data: bytearray, offset: int, octets: bytes) -> None:
+    """Writes `octets` into `data`, the content of a file, at `offset`, behind zeros if that is beyond the end."""
+    data.extend(bytes(max(offset - len(data), 0)))
+    data[offset : offset + len(octets)] = octets

@@ -14,8 +14,7 @@ from dataclasses import replace
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, KnownEntries
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.export.memory_object import HANDLE_OCTETS, MemoryObject
-from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile, place
+from rpcrdma.nfs.export.memory_object import HANDLE_OCTETS, MemoryObject, MemoryOpenFile, place
 from rpcrdma.nfs.export.name_rules import (
     check_directory,
     check_link,

@@ -28,7 +28,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
-from rpcrdma.nfs.export.held_node import DELETED_SUFFIX, HeldNode, is_really_called
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
     lives_in_memory,
@@ -39,7 +38,7 @@ from rpcrdma.nfs.export.linux_calls import (
 from rpcrdma.nfs.export.long_paths import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.open_object import ChangeCounts
+from rpcrdma.nfs.export.open_object import DELETED_SUFFIX, ChangeCounts, HeldNode, is_really_called
 from rpcrdma.nfs.export.server_state import DELETED, PlaceIndex
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.tree_search import TreeSearch

@@ -8,8 +8,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, Refused, Stable, check_changeable
 from rpcrdma.nfs.v3.server.attributes import post_op, post_op_of, wcc
-from rpcrdma.nfs.v3.server.procedures import Procedures
-from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
+from rpcrdma.nfs.v3.server.procedures import REFUSALS, Procedures, status_of
 from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, Steps, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.tree import OFFSET_MAX
 from rpcrdma.nfs.v3.server.attributes import name_of, post_op, post_op_of, text_of
-from rpcrdma.nfs.v3.server.procedures import Procedures
-from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
+from rpcrdma.nfs.v3.server.procedures import REFUSALS, Procedures, status_of
 from rpcrdma.rpc.service import MAY_BLOCK, CallContext, Steps, in_worker, inline_or_worker
 
 __all__ = ["InformationProcedures"]

@@ -9,8 +9,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Entry, Node
 from rpcrdma.nfs.v3.server.attributes import fattr3_of, post_op
-from rpcrdma.nfs.v3.server.procedures import Procedures
-from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
+from rpcrdma.nfs.v3.server.procedures import REFUSALS, Procedures, StatusRefusal, status_of
 from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["ListingProcedures"]

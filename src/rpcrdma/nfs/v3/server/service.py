@@ -6,11 +6,10 @@ from typing import Any
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.exports import Exports
-from rpcrdma.nfs.v3.server.creation import CreationProcedures
+from rpcrdma.nfs.v3.server.changes import ChangeProcedures
 from rpcrdma.nfs.v3.server.data import DataProcedures
 from rpcrdma.nfs.v3.server.information import InformationProcedures
 from rpcrdma.nfs.v3.server.listing import ListingProcedures
-from rpcrdma.nfs.v3.server.rename_remove_link import RenameRemoveLinkProcedures
 
 __all__ = ["NfsService"]
 
@@ -18,8 +17,7 @@ __all__ = ["NfsService"]
 class NfsService(
     InformationProcedures,
     DataProcedures,
-    CreationProcedures,
-    RenameRemoveLinkProcedures,
+    ChangeProcedures,
     ListingProcedures,
     v3.NFS_V3_Service,
 ):

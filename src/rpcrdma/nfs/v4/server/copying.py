@@ -11,8 +11,8 @@ from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, OpenFile, check_changeab
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.data import opened_to_write
 from rpcrdma.nfs.v4.server.opens import check_file, io_file
-from rpcrdma.nfs.v4.server.writing import opened_to_write
 from rpcrdma.nfs.v4.state_limits import NFS4_COPY_OCTETS_MAX
 
 __all__ = ["clone", "copy"]

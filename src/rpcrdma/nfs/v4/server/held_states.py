@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
@@ -13,7 +13,6 @@ from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held, Unrecorded
-from rpcrdma.nfs.v4.server.stateids import is_older
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_DELEGATIONS_PARTS,
     NFS4_DELEGATIONS_TOTAL_MAX,
@@ -23,10 +22,22 @@ from rpcrdma.nfs.v4.state_limits import (
 )
 from rpcrdma.rpc.host_shares import HostShares
 
-__all__ = ["HeldStates"]
+__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "HeldStates", "bump"]
 
 _S = nfsstat4
 _OTHER = struct.Struct(">IQ")
+_ZEROS, _ONES = bytes(12), b"\xff" * 12
+_SEQIDS: Final = 1 << 32
+
+_Key: TypeAlias = tuple[int, bytes]
+ANONYMOUS: Final[_Key] = (0, _ZEROS)
+"""The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3): the anonymous stateid."""
+BYPASS: Final[_Key] = (0xFFFFFFFF, _ONES)
+"""The READ bypass stateid: READ with it ignores share reservations (RFC 8881 section 8.2.3)."""
+CURRENT: Final[_Key] = (1, _ZEROS)
+"""The special stateid that stands for the current stateid of the COMPOUND."""
+INVALID: Final[_Key] = (0xFFFFFFFF, _ZEROS)
+"""The invalid special stateid, which is the current stateid after CLOSE."""
 
 
 class HeldStates:
@@ -262,5 +273,16 @@ class HeldStates:
         if held.lost is not None and not revoked:
             raise Refused(held.lost)
         if stateid.seqid not in {0, held.seqid}:
-            raise Refused(_S.NFS4ERR_OLD_STATEID if is_older(stateid.seqid, held) else _S.NFS4ERR_BAD_STATEID)
+            raise Refused(_S.NFS4ERR_OLD_STATEID if _is_older(stateid.seqid, held) else _S.NFS4ERR_BAD_STATEID)
         return held
+
+
+def bump(held: Held) -> stateid4:
+    """Increments the seqid of `held`, from 2**32 - 1 to 1 since 0 means the newest; returns the new stateid."""
+    held.seqid = held.seqid % (_SEQIDS - 1) + 1
+    return stateid4(held.seqid, held.other)
+
+
+def _is_older(seqid: int, held: Held) -> bool:
+    """Returns whether `seqid`, which differs from that of `held`, is an earlier one, by 32-bit serial arithmetic."""
+    return (held.seqid - seqid) % _SEQIDS < _SEQIDS // 2

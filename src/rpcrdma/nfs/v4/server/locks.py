@@ -15,9 +15,9 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.held_states import bump
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.server.stateids import bump
 from rpcrdma.nfs.v4.state_limits import NFS4_OWNERS_AT_ONCE, NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
 from rpcrdma.rpc.auth import Credential
 

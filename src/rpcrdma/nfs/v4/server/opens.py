@@ -38,8 +38,8 @@ from rpcrdma.nfs.v4.server.handles import (
     existing_object,
     object_named,
 )
+from rpcrdma.nfs.v4.server.held_states import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.server.stateids import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
 
 __all__ = [
     "Open",

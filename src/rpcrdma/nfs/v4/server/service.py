@@ -14,6 +14,7 @@ from rpcrdma.nfs.v4.compounds import COMPOUND, CompoundCall, EncodedReply
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4
 from rpcrdma.nfs.v4.server import (
     copying,
+    data,
     delegations,
     extended_attributes,
     handles,
@@ -22,13 +23,10 @@ from rpcrdma.nfs.v4.server import (
     locks,
     names,
     opens,
-    read_plus,
-    reading,
     security,
     session_operations,
     sparse,
     stateid_operations,
-    writing,
 )
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation, Held
@@ -49,7 +47,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_BIND_CONN_TO_SESSION: session_operations.bind_conn_to_session,
     _O.OP_CLONE: copying.clone,
     _O.OP_CLOSE: opens.close,
-    _O.OP_COMMIT: writing.commit,
+    _O.OP_COMMIT: data.commit,
     _O.OP_COPY: copying.copy,
     _O.OP_CREATE: names.create,
     _O.OP_CREATE_SESSION: session_operations.create_session,
@@ -76,10 +74,10 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_PUTFH: handles.put_handle,
     _O.OP_PUTPUBFH: handles.put_root,
     _O.OP_PUTROOTFH: handles.put_root,
-    _O.OP_READ: reading.read,
+    _O.OP_READ: data.read,
     _O.OP_READDIR: listing.read_directory,
     _O.OP_READLINK: information.read_link,
-    _O.OP_READ_PLUS: read_plus.read_plus,
+    _O.OP_READ_PLUS: sparse.read_plus,
     _O.OP_RECLAIM_COMPLETE: session_operations.reclaim_complete,
     _O.OP_REMOVE: names.remove,
     _O.OP_REMOVEXATTR: extended_attributes.remove_xattr,
@@ -90,11 +88,11 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_SECINFO_NO_NAME: security.flavors_of_current,
     _O.OP_SEEK: sparse.seek,
     _O.OP_SEQUENCE: session_operations.sequence,
-    _O.OP_SETATTR: writing.set_attributes,
+    _O.OP_SETATTR: data.set_attributes,
     _O.OP_SETXATTR: extended_attributes.set_xattr,
     _O.OP_TEST_STATEID: stateid_operations.test_stateid,
     _O.OP_VERIFY: information.verify,
-    _O.OP_WRITE: writing.write,
+    _O.OP_WRITE: data.write,
 }
 """The functions of the operations that are served, by operation number."""
 
