@@ -279,31 +279,20 @@ class HostAdmission:
 
 
 class AdmittedExports:
-    """A base class with those methods of `exports.Exports` that check access; a subclass sets `admission`."""
+    """A base class with those methods of `exports.Exports` that check access; a subclass sets `admission`.
+
+    All refusals but EAGAIN are logged.
+    """
 
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
-
-        `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
-        cannot be looked up now) or CredentialTooWeak (the export asks for another flavor); logs all but EAGAIN.
-        """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
-
-        `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
-        export fits the host, version or protection by TLS (logged); EAGAIN: the groups cannot be looked up now.
-        """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns the security flavors of a tree for callers of the call's host, the preferred first.
-
-        Raises Refused: EACCES: the export is closed to the host; this is logged.
-        """
         return self.admission.flavors(tree.export, context)
 
 

@@ -219,10 +219,6 @@ class OpenFile(SparseObject):
         """The callers that the kernel lets read, each with the file's change time, mode, owner and group then."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into `buffer`; returns the number of octets, fewer than its length at the file's end.
-
-        With `at_once` reads only the leading octets in the page cache, maybe none. Raises OSError: EIO and others.
-        """
         if at_once and not self.in_memory:
             return self._read_cached(buffer, offset) if self.tells_waiting else 0
         got = os.preadv(self.fd, (buffer,), offset)
@@ -243,15 +239,7 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`; syncs them unless `stable` is UNSTABLE.
-
-        Returns (count written, `stable`, write verifier before the write). The thread acts as the NFS caller, whose
-        right to write is checked with `judge`. `change` gets the attributes before and after.
-
-        Raises:
-            Refused: EACCES: with `judge`, the caller neither may write the file nor owns it.
-            OSError: ENOSPC, EIO and others; a failed sync has changed the server's write verifier.
-        """
+        """Writes at most `TRANSFER_OCTETS_MAX` octets; a failed sync has changed the server's write verifier."""
         # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
         verifier = self.state.write_verifier
         if len(data) > TRANSFER_OCTETS_MAX:
@@ -267,10 +255,6 @@ class OpenFile(SparseObject):
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Puts all data of the file on the disk, and returns the server's write verifier from before.
-
-        `change` gets the attributes. Raises OSError, with a new write verifier, if clients have to send the data again.
-        """
         verifier = self.state.write_verifier
         with self.lock:
             change.before = change.after = self.attributes()
@@ -280,12 +264,6 @@ class OpenFile(SparseObject):
         return verifier
 
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """Copies at most `octets` octets of `source` into this file by `copy_file_range`, as UNSTABLE.
-
-        Returns the number of octets copied, maybe fewer, UNSTABLE, and the write verifier. `change` gets this file's
-        attributes before and after. Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the
-        ranges overlap; and others.
-        """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change) as changing:
             copied = os.copy_file_range(fd, self.fd, octets, source_offset, offset)
@@ -294,12 +272,6 @@ class OpenFile(SparseObject):
         return Written(copied, Stable.UNSTABLE, verifier)
 
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
-        """Lets a range of this file share the disk blocks of a range of `source`, and syncs this file.
-
-        `octets` 0: all up to the end of `source`. `change` gets the attributes of this file before and after. Raises
-        Refused or OSError: EXDEV: `source` is in another file system; EOPNOTSUPP: it cannot share blocks; EINVAL: the
-        ranges overlap, or do not begin and end at blocks; and others.
-        """
         with Changing(self, change):
             clone_range(_local(source), source_offset, self.fd, offset, octets)
         self.put_on_disk()

@@ -43,7 +43,6 @@ class FsspecExports(AdmittedExports):
 
     @property
     def trees(self) -> list[FsspecTree]:
-        """The tree of each export, in the order of the exports."""
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
@@ -109,11 +108,7 @@ class FsspecExports(AdmittedExports):
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[FsspecNode, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop if no valid one is cached.
-
-        `any_flavor`: the call may have any security flavor, as those of MOUNT. Raises Refused or CredentialTooWeak as
-        `exports.Exports.locate`; also Refused: EAGAIN, EIO: the store cannot be asked.
-        """
+        """Finds an object as `exports.Exports.locate`; None in the event loop if no valid one is cached."""
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # As in `LocalExports.locate`.

@@ -77,7 +77,6 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def kind(self) -> FileKind:
-        """The type of the object."""
         return self.info.kind
 
     @property
@@ -91,7 +90,6 @@ class FsspecNode(ReadOnlyNode):
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
-        """Returns the attributes in the state of this node; never waits."""
         attributes = self._attributes
         if attributes is None:
             attributes = self._attributes = self._made()
@@ -120,15 +118,9 @@ class FsspecNode(ReadOnlyNode):
         )
 
     def access(self, who: Grant, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
-        """Returns the rights in `wanted` that every caller has: READ, and LOOKUP in directories; never waits."""
         return wanted & (READ | LOOKUP if self.kind is FileKind.DIRECTORY else READ)
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
-        """Returns the object of a name in this directory, "." and ".." included; asks the store unless it is cached.
-
-        With `at_once` the store is not asked, and None is returned for an object that is not cached. Raises Refused:
-        ENOTDIR, ENOENT; EACCES, ENAMETOOLONG: the name is invalid; other errors of the store.
-        """
         check_directory(self)
         if name == b".":
             return self
@@ -138,11 +130,9 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above; the root is its own parent. May ask the store. Refused: ESTALE and others."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: no link; ESTALE: gone; others."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         target = self.info.target
@@ -151,18 +141,10 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """Returns the entries of this directory with larger cookies than `after`, or raises Refused (ENOTDIR).
-
-        `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
-        """
         check_directory(self)
         return _Entries(self, after, detailed=detailed)
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
-        """Opens this regular file for reading; never waits.
-
-        Raises Refused: EISDIR, EINVAL: it is no regular file; EROFS: `wanted` has MODIFY.
-        """
         if self.kind is not FileKind.FILE:
             raise Refused(errno.EISDIR if self.kind is FileKind.DIRECTORY else errno.EINVAL)
         if wanted & MODIFY:
@@ -170,7 +152,6 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this file to read, never waits; returns (file, attributes). Refused: EISDIR, EINVAL: not regular."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def _above(self) -> str:
@@ -189,15 +170,10 @@ class FsspecFile(ReadOnlyFile):
         self.size = node.size
 
     def attributes(self) -> Attributes:
-        """Returns the attributes of the file in the state in which it was opened; never waits."""
         return self._node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset`, in octets, into `buffer`; returns the number of octets read, 0 from the file's end on.
-
-        With `at_once` reads only the leading octets in memory, maybe none: the number then says nothing of the end.
-        Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed, or the store cannot answer; EIO; others.
-        """
+        """Reads as `tree.OpenFile.read`; also Refused: EAGAIN: the size has changed, or the store cannot answer."""
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:
@@ -328,7 +304,6 @@ class FsspecTree:
 
     @property
     def root(self) -> FsspecNode:
-        """The object of the exported directory; never waits."""
         # The library is not asked for it.
         return self.at("", FileKind.DIRECTORY)
 

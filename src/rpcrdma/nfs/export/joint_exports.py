@@ -57,7 +57,6 @@ class JointExports:
 
     @property
     def trees(self) -> list[Tree]:
-        """The trees of local directories and of file systems of fsspec, in the order of the exports."""
         return self._trees
 
     @property
@@ -113,63 +112,28 @@ class JointExports:
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[Node, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop if finding them may block.
-
-        `any_flavor`: the call may have any security flavor. Raises Refused (ESTALE, EACCES and others),
-        CredentialTooWeak or OSError: see `exports.Exports.locate`.
-        """
         return self._part(handle).locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
-
-        `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
-        cannot be looked up now) or CredentialTooWeak (the export asks for another flavor); logs all but EAGAIN.
-        """
         return self._part_of(tree).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
-
-        `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
-        export fits the host, version or protection by TLS (logged); EAGAIN: the groups cannot be looked up now.
-        """
         return self._part_of(tree).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors of a tree for callers of the call's host, the preferred first.
-
-        Raises Refused: EACCES: the export is closed to the host; this is logged.
-        """
         return self._part_of(tree).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`; a local object has one key in all its exports.
-
-        `handle` may have any octets: nothing is raised, and if this server did not make it the key is of no use.
-        """
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns octets, for comparison, that identify the file system on which a call with this handle may block.
-
-        None: the handle belongs to no export, or to a local one while all local exports are on one file system.
-        """
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:
-        """Drops objects and closes files that were not used since the last call of this method; may block.
-
-        Files with unstable data stay open while they have a name.
-        """
         self.local.close_idle()
         self._remote.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk, drops all objects and files; returns the errors by which data was lost.
-
-        May block, and be called again.
-        """
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:

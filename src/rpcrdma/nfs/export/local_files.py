@@ -56,19 +56,15 @@ _Call: TypeAlias = Callable[[bytes, int], None]
 
 
 class Files(LocalObject):
-    """The part of the class of local nodes that opens files, makes objects and sets attributes, for `tree.Node`."""
+    """The part of the class of local nodes that opens files, makes objects and sets attributes, for `tree.Node`.
+
+    Changes are synced if the export asks for that (`ExportTerms.synchronous`).
+    """
 
     __slots__ = ()
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """Returns this regular file, open for `wanted` (READ, MODIFY or both), by the rules of `tree.Node.open`.
-
-        With `at_once` never waits, and returns None unless `wanted` is READ and the file is open for reading already.
-
-        Raises:
-            Refused: EISDIR, EINVAL: it is no regular file; EACCES.
-            OSError: EACCES and others.
-        """
+        """Opens as `tree.Node.open`; None if `at_once`, unless `wanted` is READ and the file is open to read."""
         tree = self.tree
         files = tree.parts.files
         caller = who.identity
@@ -85,23 +81,12 @@ class Files(LocalObject):
         return file
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Opens this regular file to read; returns (open file, attributes) if `who` may read or execute it, or owns it.
-
-        Returns None only with `at_once`, if the file is not open for reading yet. Raises Refused or OSError: EISDIR,
-        EINVAL: it is no regular file; EACCES; and others.
-        """
         return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
     def opened_for_writing(self) -> OpenFile | None:
-        """Returns this file if the server has it open for writing already, else None; checks no rights."""
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """Takes a lease on this regular file; it breaks when a local process wants to write it or may have changed it.
-
-        Returns None if the file can have no lease, such as one that is open for writing. `on_writer` is called, in any
-        thread, when the lease breaks. Closes a descriptor for writing that the server keeps unused. May block.
-        """
         parts = self.tree.parts
         return parts.leases.lease(
             self.proc_path,
@@ -112,11 +97,6 @@ class Files(LocalObject):
         )
 
     def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
-        """Returns an object, without locks yet, to lock this file in the kernel; None if the file cannot be opened.
-
-        `exclusive`: whether write locks are wanted: the file is opened for writing if the server's user may, and the
-        kernel's lease on the file is given up (`LocalLeases.make_way`). May block.
-        """
         if exclusive:
             self.tree.parts.leases.make_way(self.file)
         for mode in (os.O_RDWR, os.O_RDONLY) if exclusive else (os.O_RDONLY,):
@@ -128,16 +108,6 @@ class Files(LocalObject):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None, and syncs them if the export asks for it.
-
-        `change` gets the attributes before and after. `guard` is called with those before, and returns False to refuse
-        the change; None: the change is not refused so. The export asks for syncs by `ExportTerms.synchronous`.
-
-        Raises:
-            Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EISDIR, EINVAL: a
-                size for an object that is no regular file; EFBIG; EACCES.
-            OSError: EPERM, ENOSPC and others; some attributes may have been set.
-        """
         caller = who.identity
         with Changing(self, change):
             if guard is not None and change.before is not None and not guard(change.before):
@@ -157,13 +127,9 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Node:
-        """Creates a regular file `name` in this directory as `who`, or takes an existing one, as `create.how` says.
+        """Creates or takes a file as `tree.Node.create`; with EXCLUSIVE sets nothing of `create.wanted`.
 
-        Returns its node. Of an existing file only the size is set, if `create.wanted` has one. With EXCLUSIVE nothing
-        in `create.wanted` is set. Syncs file and directory if the export asks for that. `change` gets the directory's
-        attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others;
-        EEXIST: `create.how` does not allow to take the existing object; EAGAIN: a local process makes and removes the
-        name again and again.
+        Raises also Refused: EAGAIN: a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -181,13 +147,9 @@ class Files(LocalObject):
         return node
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Node | None:
-        """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
+        """Makes an object as `tree.Node.make`, and removes it again if its attributes cannot be set.
 
-        Returns its node; None if the name is gone, or has another object by now: the new one then lacks the mode, owner
-        and times in `wanted`. Syncs this directory, and one that it makes, if the export asks for that. `change` gets
-        the attributes of this directory before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES;
-        EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others. If attributes of the
-        new object cannot be set, it is removed again.
+        An object that is not found by its name (None) lacks the mode, owner and times in `wanted`.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)

@@ -28,12 +28,6 @@ class Listing(LocalObject):
     __slots__ = ()
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
-        """Returns an iterable of the entries of this directory with cookies larger than `after`; 0: of all entries.
-
-        Iterating it reads the directory, so it may block and raise Refused or OSError. `detailed`: whether entries have
-        handles and attributes; if the caller `who` may not search the directory, only "." and ".." have them. Raises
-        Refused: ENOTDIR: this object is no directory; EACCES: `who` may not read it; or OSError.
-        """
         check_directory(self)
         with who.identity:
             readable = faccess_as_caller(self.fd, os.R_OK)

@@ -38,15 +38,15 @@ _OF_OTHERS = ((os.R_OK, READ), (os.W_OK, MODIFY | APPEND), (os.X_OK, EXECUTE))
 
 
 class Naming(LocalObject):
-    """The part of the class of local nodes that finds and changes names, and reports: methods of `tree.Node`."""
+    """The part of the class of local nodes that finds and changes names, and reports: methods of `tree.Node`.
+
+    Changes are synced if the export asks for that (`ExportTerms.synchronous`).
+    """
 
     __slots__ = ()
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns the rights in `wanted`, a sum of READ and so on, that `who` has on this object; never waits.
-
-        They are those that the kernel grants, without those to write if the grant is read-only. May raise OSError.
-        """
+        """Returns what the kernel grants of `wanted`, no right to write if `who` is read-only; may raise OSError."""
         granted = 0
         if who.read_only:
             wanted &= ~_WRITING
@@ -57,15 +57,6 @@ class Naming(LocalObject):
         return granted
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
-        """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
-
-        Returns None only with `at_once`, if the look-up may have to wait.
-
-        Raises:
-            Refused: ENOTDIR, ENAMETOOLONG; EACCES: the name is invalid, a mount point, or the caller may not search;
-                ESTALE for "..": the directory above is not in the export.
-            OSError: ENOENT, EACCES and others.
-        """
         check_name(name)
         check_directory(self)
         tree = self.tree
@@ -83,20 +74,10 @@ class Naming(LocalObject):
         return self if name == b"." else self.parent()
 
     def parent(self) -> Self:
-        """Returns the directory above this one; the root of the export is its own parent. May block.
-
-        Raises Refused (ESTALE) if the directory above is not in the export, or OSError if it cannot be reached.
-        """
         above: Self = self.tree.parent(self)
         return above
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes `name` from this directory, as the caller `who`, and syncs the directory if the export asks for that.
-
-        `change` receives the directory's attributes before and after. `is_directory`: `name` has to be a directory's
-        (True), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, ENOTEMPTY; EACCES: an
-        invalid name, a mount point or no right; ENOTDIR, EISDIR: against `is_directory`; and others.
-        """
         check_removal(self, name, is_directory=is_directory)
         parts = self.tree.parts
         with Changing(self, change):
@@ -113,13 +94,6 @@ class Naming(LocalObject):
         parts.synchronize(self)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in `target`, as the caller `who`; replaces an object named `new`.
-
-        Both names stay if they stand for one object. `source` and `into` receive the attributes of this directory and
-        of `target` before and after. Syncs both directories if the export asks for that. Raises Refused or OSError:
-        EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the renamed directory; ENOENT,
-        EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; and others.
-        """
         check_rename(self, old, target, new)
         assert isinstance(target, LocalObject)
         tree = self.tree
@@ -151,12 +125,6 @@ class Naming(LocalObject):
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in `directory`, as the caller `who`.
-
-        `change` receives the attributes of `directory` before and after. Syncs this object and `directory` if the
-        export asks for that. Raises Refused or OSError: ENOTDIR: `directory` is no directory; EISDIR: this object is a
-        directory; EXDEV: `directory` is in another tree; EEXIST, EACCES, EMLINK and others.
-        """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)
         with Changing(directory, change), who.identity:
@@ -165,13 +133,11 @@ class Naming(LocalObject):
         self.tree.parts.synchronize(self, directory)
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; may block. Raises Refused (EINVAL) for other objects, or OSError."""
         if self.kind != FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 
     def space(self) -> Space:
-        """Returns the octets and files of the object's file system: total, free, free for users; may raise OSError."""
         space = os.fstatvfs(self.fd)
         unit = space.f_frsize
         return Space(
@@ -184,10 +150,6 @@ class Naming(LocalObject):
         )
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links of an object and the most octets of a name in the object's file system.
-
-        They are at most 2^32 - 1 and `NAME_OCTETS_MAX`, which also stand for unknown ones.
-        """
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:

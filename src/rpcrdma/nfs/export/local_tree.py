@@ -74,7 +74,6 @@ class LocalExports(AdmittedExports):
 
     @property
     def trees(self) -> list[LocalTree]:
-        """The trees that are served, one for each export, in the order of the exports."""
         return list(self._trees.values())
 
     @property
@@ -176,20 +175,11 @@ class LocalExports(AdmittedExports):
         return failures
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
-
-        A handle of an unknown export, which may have any octets, is returned as it is.
-        """
         name = self.parts.seal.export_in(handle)
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the device number (b"major:minor") of the file system on which a call with this handle may block.
-
-        A server bounds the threads that one file system can block. None: all exports are on one file system, or no
-        export fits the handle.
-        """
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
@@ -198,11 +188,6 @@ class LocalExports(AdmittedExports):
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[LocalNode, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop, if finding them may block.
-
-        `version` is that of NFS, and `context` the call. `any_flavor`: any security flavor will do. Raises Refused
-        (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
-        """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # A call that began before the change has left it here; the export may be back, with another tree.

@@ -44,11 +44,6 @@ class LocalLocks:
         os.close(self._fd)
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
-        """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
-
-        Returns False, with nothing changed, if a lock of a local process conflicts; else True, also, with nothing
-        changed, where the system cannot have the lock (see `_possible`). Raises OSError for other failures.
-        """
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)
         with self._possible():
             try:
@@ -60,10 +55,6 @@ class LocalLocks:
         return True
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """Returns a lock of a local process that conflicts with a lock on `wanted`; None if there is none; never waits.
-
-        None also where the system cannot have the lock (see `_possible`). Raises OSError for other failures.
-        """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))
             kind, _, start, length, _ = _FLOCK.unpack(found)

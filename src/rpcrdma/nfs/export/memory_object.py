@@ -72,11 +72,10 @@ class MemoryObject:
 
     @property
     def handle(self) -> bytes:
-        """The NFS file handle: the object's number in 8 octets, big-endian."""
+        """The object's number in 8 octets, big-endian."""
         return self.number.to_bytes(HANDLE_OCTETS, "big")
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the object; never waits."""
         size = len(self.data) or len(self.target)
         return Attributes(
             self.kind,
@@ -146,17 +145,11 @@ class MemoryObject:
         return sum(_XATTR_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """Returns the value of the extended attribute `name`; raises Refused (ENODATA) if there is none."""
         with self.tree.lock:
             return self._xattr(name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Creates or replaces the extended attribute `name`, as `how` allows.
-
-        `change` gets the object's `tree.Attributes` before and after. Raises Refused: EEXIST: `how` is CREATE and the
-        attribute exists; ENODATA: `how` is REPLACE and it does not; E2BIG: all extended attributes of the object
-        (`xattr_octets`) would take more than 64 KiB; ENOSPC: the tree has too little room left.
-        """
+        """Sets an attribute; E2BIG: all of the object (`xattr_octets`) would take more than 64 KiB."""
         with self.changing(change):
             before = self.xattrs.get(name)
             if how is XattrHow.CREATE and before is not None:
@@ -171,15 +164,10 @@ class MemoryObject:
             self.touch()
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """Returns the names of all extended attributes of the object."""
         with self.tree.lock:
             return list(self.xattrs)
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the extended attribute `name`; `change` gets the object's `tree.Attributes` before and after.
-
-        Raises Refused: ENODATA: there is no such attribute.
-        """
         with self.changing(change):
             self.tree.take(-_XATTR_OCTETS - len(name) - len(self._xattr(name)))
             del self.xattrs[name]
@@ -206,19 +194,12 @@ class MemoryOpenFile:
 
     @property
     def handle(self) -> bytes:
-        """The NFS handle of the file."""
         return self.node.handle
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the file; never waits."""
         return self.node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset`, in octets, into `buffer`; returns the number of octets, 0 from the file's end on.
-
-        It is smaller than the buffer's length only at the file's end. Sets the file's time of access. `at_once` has no
-        effect, since reading never waits.
-        """
         node = self.node
         with node.tree.lock:
             octets = max(min(len(buffer), len(node.data) - offset), 0)
@@ -236,12 +217,9 @@ class MemoryOpenFile:
         *,
         judge: bool,
     ) -> Written:
-        """Writes all of `data` at `offset`, in octets, behind zeros if `offset` is beyond the file's end.
+        """Writes `data` as `tree.OpenFile.write`; `MemoryTree.crash` may lose what is UNSTABLE and not committed.
 
-        With `stable` UNSTABLE, `MemoryTree.crash` may lose the data until `commit`. Any other `stable` counts as
-        FILE_SYNC, and makes earlier unstable data of the file stable, too. `judge` has no effect: every caller may
-        write. `change` gets the attributes before and after. Raises Refused, with nothing written: EFBIG: the file
-        would be larger than the tree may be; ENOSPC: the tree has too little room left.
+        Any other `stable` counts as FILE_SYNC, and makes earlier unstable data of the file stable, too.
         """
         tree, node = self.node.tree, self.node
         octets = bytes(data)
@@ -266,7 +244,6 @@ class MemoryOpenFile:
         return Written(len(octets), kept, tree.verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Makes all data of the file stable; returns the write verifier. `change` gets attributes before and after."""
         with self.node.changing(change):
             self._settle()
         verifier: bytes = self.node.tree.verifier

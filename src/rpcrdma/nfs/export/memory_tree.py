@@ -62,34 +62,22 @@ class MemoryNode(MemoryObject):
     parent_node: MemoryNode | None
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns `wanted`: every caller has all rights."""
         return wanted
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> MemoryNode:
-        """Returns the object of a name in this directory, "." and ".." included; never None, since it never waits.
-
-        Raises Refused: ENOTDIR, ENOENT; EACCES: the name is empty, or has a slash or null octet; ENAMETOOLONG.
-        """
         check_name(name)
         check_directory(self)
         return self.parent() if name == b".." else self if name == b"." else self._find(name)
 
     def parent(self) -> MemoryNode:
-        """Returns the directory above this one; the root, and an object that is no directory, is its own parent."""
         return self.parent_node or self
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """Returns an iterable of the entries of this directory with cookies larger than `after`; 0: of all entries.
-
-        It can be iterated once. `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) if
-        this object is no directory.
-        """
         check_directory(self)
         with self.tree.lock:
             # In the order of their cookies, as they were entered.
@@ -102,18 +90,10 @@ class MemoryNode(MemoryObject):
         )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
-        """Returns this regular file, open for reading and writing, for any caller and any rights in `wanted`.
-
-        With `at_once` always returns None, as if opening had to wait for a disk. Otherwise raises Refused (EISDIR,
-        EINVAL) if the object is no regular file.
-        """
+        """Opens this file to read and write; with `at_once` returns None, as if opening had to wait for a disk."""
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns (open file, its present attributes) of this regular file for any caller; always None with `at_once`.
-
-        Otherwise raises Refused (EISDIR, EINVAL) if the object is no regular file.
-        """
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
@@ -121,13 +101,6 @@ class MemoryNode(MemoryObject):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> MemoryNode:
-        """Creates a regular file here for any caller, or takes one that exists; returns its node.
-
-        `create.how` decides whether an existing file is taken; only its size is set then, if `create.wanted` has one.
-        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG:
-        the name is invalid; EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC: for
-        `create.wanted.size`.
-        """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
         with self.changing(change):
@@ -146,12 +119,6 @@ class MemoryNode(MemoryObject):
             return made
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> MemoryNode:
-        """Makes an object other than a regular file in this directory; returns its node, which is never None.
-
-        It gets the attributes in `wanted`, except the size. `change` gets the directory's attributes before and after.
-        Raises Refused: ENOTDIR; EACCES: the name is invalid, or `make.target` has a null octet; ENAMETOOLONG; EEXIST:
-        the name is taken; EINVAL: `make.kind` is FILE.
-        """
         check_new_name(self, name)
         if make.kind is FileKind.FILE:
             raise Refused(errno.EINVAL)
@@ -167,36 +134,17 @@ class MemoryNode(MemoryObject):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None, for any caller: `who` is not checked.
-
-        `change` gets the object's attributes before and after, also if the change is refused. `guard` judges those
-        before, and returns False to refuse the change; None: nothing is judged. Raises Refused: NOT_SYNC: `guard` has
-        refused; EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
-        """
         with self.changing(change):
             if guard is not None and change.before is not None and not guard(change.before):
                 raise Refused(NOT_SYNC)
             self.set(wanted)
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name.
-
-        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
-        (True), must not be (False), or may be either (None). Raises Refused: ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EACCES
-        and others.
-        """
         check_removal(self, name, is_directory=is_directory)
         with self.changing(change):
             self.take_out(name, is_directory=is_directory)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in the directory `target`; replaces an object named `new`.
-
-        No effect if both names stand for one object. `source` and `into` receive the attributes of this directory and
-        of `target` before and after. Raises Refused: ENOENT; EINVAL: "." or "..", or `target` is in the renamed
-        directory; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; ENOTDIR, EXDEV: `target` is no
-        directory, or in another tree; EACCES, ENAMETOOLONG: a name is invalid.
-        """
         check_rename(self, old, target, new)
         assert isinstance(target, MemoryNode)
         with self.changing(source), target.changing(into):
@@ -219,12 +167,6 @@ class MemoryNode(MemoryObject):
             moved.touch()
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in `directory`.
-
-        `change` gets the attributes of `directory` before and after. Raises Refused: EEXIST: the name is taken;
-        ENOTDIR: `directory` is no directory; EISDIR: this object is a directory; EXDEV: `directory` is in another tree;
-        EACCES, ENAMETOOLONG: the name is invalid.
-        """
         check_link(self, directory, name)
         assert isinstance(directory, MemoryNode)
         with directory.changing(change):
@@ -247,7 +189,6 @@ class MemoryNode(MemoryObject):
         """Returns None: no local process sees the file, so locks need no mirror."""
 
     def path_limits(self) -> PathLimits:
-        """Returns the most links of an object, 2^32 - 1, and the most octets of a name, 255."""
         return PathLimits(0xFFFFFFFF, NAME_OCTETS_MAX)
 
     def _find(self, name: bytes) -> MemoryNode:
@@ -356,7 +297,6 @@ class MemoryTree:
 
     @property
     def trees(self) -> list[MemoryTree]:
-        """A list with this tree alone, the one export."""
         return [self]
 
     def now_ns(self) -> int:
@@ -384,10 +324,6 @@ class MemoryTree:
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[MemoryNode, Grant]:
-        """Returns the object of a handle, and the rights that every caller has with any version and flavor; never None.
-
-        Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
-        """
         if len(handle) != HANDLE_OCTETS:
             raise Refused(BAD_HANDLE)
         found = self.objects.get(int.from_bytes(handle, "big"))
@@ -396,19 +332,15 @@ class MemoryTree:
         return found, self.grant
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """Returns the rights that every caller has."""
         return self.grant
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """Returns the rights that every caller has."""
         return self.grant
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors in the terms of the export, which are the same for each host."""
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the handle itself as the key of its object in `claims.Claims`, since each object has one handle."""
         return handle
 
     def waits_for(self, handle: bytes) -> None:
@@ -418,7 +350,6 @@ class MemoryTree:
         """Does nothing: no objects are cached."""
 
     def close(self) -> list[OSError]:
-        """Does nothing; returns an empty list, as no data can be lost."""
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:

@@ -23,11 +23,6 @@ class SparseObject(OpenObject):
     """The server's state, with the write verifier."""
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.
-
-        The end of the file counts as a hole. Returns None if `offset` is at or beyond the end. May block. Raises
-        OSError: EIO and others.
-        """
         try:
             return os.lseek(self.fd, offset, os.SEEK_HOLE if hole else os.SEEK_DATA)
         except OSError as error:
@@ -36,11 +31,6 @@ class SparseObject(OpenObject):
             raise
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Reserves disk space for `octets` octets at `offset`, extends a shorter file to their end, and syncs the file.
-
-        `change` gets the attributes before and after. Raises Refused (ENOSPC), with nothing changed, if `octets`, less
-        the space that the file has already, exceed the free space; or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
-        """
         space = os.fstatvfs(self.fd)
         # Some file systems would fill the disk before they find it too small.
         if octets - os.fstat(self.fd).st_blocks * 512 > space.f_bavail * space.f_frsize:
@@ -50,11 +40,6 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the disk space of `octets` octets at `offset`, up to the end of the file, and syncs the file.
-
-        The octets read as zeros then, and the size stays. `change` gets the attributes before and after. Raises
-        OSError: EOPNOTSUPP, EIO and others.
-        """
         with Changing(self, change) as changing:
             octets = min(octets, os.fstat(self.fd).st_size - offset)
             changing.in_vain = octets <= 0
@@ -63,7 +48,6 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Advises the kernel to read `octets` octets from `offset` ahead; does not wait for them; may raise OSError."""
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
