@@ -15,6 +15,7 @@ from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
+    CallArrived,
     CallFailed,
     Closed,
     ErrorRow,
@@ -312,6 +313,17 @@ def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
     )
     EndpointPair(version="2", client_extensions=[client], server_extensions=[server]).connect()
     assert ready == [(Role.SERVER, 20_000), (Role.CLIENT, 9000)]
+
+
+def test_properties_sent_in_part_are_dropped_when_the_server_speaks_version_1() -> None:
+    client = BarePeer(Role.CLIENT, dialects=offered(), ready=False, extensions=[announcing(5000)])
+    server = BarePeer(Role.SERVER)
+    client.endpoint.call(7, message(7, 0), ReplyBound(0))
+    (answer,) = server.send(client.received.pop())
+    (call,) = client.send(answer)
+    assert (call[:8], client.endpoint.version) == (struct.pack(">II", 7, 1), 1)
+    assert server.send(call) == []
+    assert [type(event) for event in server.endpoint_events()] == [CallArrived]
 
 
 @pytest.mark.req("V2-9")

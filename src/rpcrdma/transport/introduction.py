@@ -325,6 +325,7 @@ class Introduction:
             for dialect in self._dialects:
                 if refusal.low <= dialect.version <= refusal.high and dialect is not session.dialect:
                     session.use(dialect)
+                    self._outbox.drop_rest()
                     self._begin()
                     return True
             self._refused = True

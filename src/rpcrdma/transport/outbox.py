@@ -248,6 +248,12 @@ class Outbox:
         self._queues[message.kind].remove((message, preparer))
         self.queued -= 1
 
+    def drop_rest(self) -> None:
+        """Drops the rest of a message that was sent in part, if there is one: the peer has refused its version."""
+        if self._sequence is not None:
+            self._sequence = None
+            self.queued -= 1
+
     def clear(self) -> list[Outgoing]:
         """Removes all messages that wait or were sent in part, and returns them, one that was sent in part last."""
         waited = [message for queue in self._queues.values() for message, _ in queue]
