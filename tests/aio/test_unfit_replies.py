@@ -15,25 +15,28 @@ import pytest
 from client_calls import MIB
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.server.serve import serve
-from rpcrdma.errors import RemoteSystemError
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.errors import OutOfMemory, RemoteSystemError
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, TransportConfig
+from rpcrdma.xdr.codec import Payload
 from support.cases import each_case
-from support.programs import opaque_of, procedure
+from support.programs import bulk_of, opaque_of, procedure
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
 
 GIVE = procedure(0x20000023, 1, "give", result=opaque_of(4 * MIB))
 TAKE = procedure(0x20000023, 2, "take", opaque_of(4 * MIB))
+COPY = procedure(0x20000023, 3, "copy", result=bulk_of(200), bound=ReplyBound(4, (200,)))
 
 
 class Plain(Service):
-    PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE})
+    PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE, 3: COPY})
 
     def __init__(self) -> None:
         self.ran = self.ran_ns = 0
@@ -45,6 +48,9 @@ class Plain(Service):
 
     def take(self, args: bytes, context: CallContext) -> int:
         return len(args)
+
+    def copy(self, args: int, context: CallContext) -> bytes:
+        return bytes(args)
 
 
 @asynccontextmanager
@@ -79,6 +85,30 @@ async def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_si
     assert said.startswith(told)
     assert "Procedure.bound" in said
     assert "ERR_CHUNK" not in said, "version 2 has no such code"
+
+
+@pytest.mark.providers("iwarp")
+async def test_replies_that_cannot_be_sent_count_as_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = ConnectOptions(transport=TransportConfig(reply_octets_max=MIB))
+    async with (
+        serve([Plain()], ["rdma://127.0.0.1:0"], options=ServeOptions(count_calls=True)) as server,
+        connect(server.listening[0], Plain.PROGRAM, options=small) as client,
+    ):
+        with pytest.raises(ChunkRefused):
+            await client.call(GIVE, 2 * MIB)
+        with monkeypatch.context() as patch:
+            patch.setattr(Payload, "joined", Mock(side_effect=OutOfMemory))
+            with pytest.raises((CallRefused, ChunkRefused)):
+                await client.call(COPY, 100)
+        assert len(await client.call(COPY, 100)) == 100
+        counted = {(each.procedure, each.status): each.ops for each in server.statistics().rdma.operations}
+    assert counted == {("GIVE", "REFUSED"): 1, ("COPY", "REFUSED"): 1, ("COPY", "SUCCESS"): 1}
+    assert caplog.messages[-1] == (
+        "the reply to COPY could not be sent: there is no memory to copy the reply, and so the call was refused: the "
+        "server needs more memory"
+    )
 
 
 async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:

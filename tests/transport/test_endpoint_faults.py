@@ -12,6 +12,7 @@ import pytest
 from rpcrdma.errors import InternalError, LocalProtocolError
 from rpcrdma.testing.endpoint_pair import SMALL_MESSAGES, EndpointPair, message
 from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyArrived, ReplyBound
+from rpcrdma.transport.call import NO_MEMORY
 from rpcrdma.transport.message_memory import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Payload
@@ -91,6 +92,7 @@ def test_a_call_whose_reply_finds_no_memory_is_refused_alone(version: str, monke
         pair.client.call(XID, message(XID, CALL), ReplyBound(200))
         (incoming,) = pair.arrived()
         assert not pair.server.reply(incoming, reply)
+        assert incoming.refusal is NO_MEMORY
         pair.run()
     (failed,) = pair.client_events()
     assert isinstance(failed, CallFailed)

@@ -22,8 +22,10 @@ from rpcrdma.xdr.codec import Decoder, Payload
 if TYPE_CHECKING:
     from rpcrdma.rpc.gss.initiator import CallProtection
 
-__all__ = ["Call", "IncomingCall"]
+__all__ = ["NO_MEMORY", "Call", "IncomingCall"]
 
+NO_MEMORY = "there is no memory to copy the reply"
+"""The `IncomingCall.refusal` of a reply that fits what its call has offered."""
 
 _NO_REPLY = Payload(b"")
 

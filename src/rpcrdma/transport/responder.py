@@ -13,7 +13,7 @@ from typing import Any
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, OutOfMemory, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.transport.call import IncomingCall
+from rpcrdma.transport.call import NO_MEMORY, IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS, addressable, well_placed
 from rpcrdma.transport.config import ReverseSupport
@@ -296,6 +296,7 @@ class Responder:
                 try:
                     joined = payload.joined()
                 except OutOfMemory:
+                    incoming.refusal = NO_MEMORY
                     self._refuse_call(incoming, Refusal(Cause.SYSTEM))
                     return False
                 reduced = joined if octets <= session.joined_octets else (joined,)

@@ -10,8 +10,10 @@ from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.rpc.call_statistics import REFUSED
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.transport import Cause
+from rpcrdma.transport.call import NO_MEMORY
 from rpcrdma.transport.responder import Responder
 from rpcrdma.xdr.codec import Payload
 
@@ -153,6 +155,7 @@ class RdmaCallsTaken:
             self._on_fault(error)
         octets = reply.length if reply.items else len(reply.reduced)
         if call.refusal:
+            call.status = REFUSED
             self._log_refusal(call)
         else:
             call.octets_sent = octets
@@ -209,8 +212,8 @@ class RdmaCallsTaken:
 
     def _log_refusal(self, call: ServerCall) -> None:
         if self._answering is not None and call.procedure is not None:
-            self._answering.runner.log.unfit_reply(
-                call,
-                f"{call.refusal}, and so the call was refused: "
-                f"the client has to offer more, or fewer segments ({REPLY_BOUND_REMEDY})",
-            )
+            remedy = f"the client has to offer more, or fewer segments ({REPLY_BOUND_REMEDY})"
+            if call.refusal is NO_MEMORY:
+                remedy = "the server needs more memory"
+            why = f"{call.refusal}, and so the call was refused: {remedy}"
+            self._answering.runner.log.unfit_reply(call, why)
