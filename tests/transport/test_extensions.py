@@ -180,7 +180,6 @@ def test_nothing_is_sent_on_a_connection_that_has_ended() -> None:
         pair.link.send(ANSWER)
 
 
-@pytest.mark.req("V2-36", "V2-50")
 def test_an_error_of_an_extension_at_the_end_keeps_no_call_and_no_other_extension_from_its_own() -> None:
     ended: list[str] = []
 
@@ -326,7 +325,6 @@ def test_properties_sent_in_part_are_dropped_when_the_server_speaks_version_1() 
     assert [type(event) for event in server.endpoint_events()] == [CallArrived]
 
 
-@pytest.mark.req("V2-9")
 @each_case("bad", [(0x201, b"\0"), (2, b"\0")])
 def test_a_set_of_properties_with_one_invalid_value_tells_an_extension_nothing(bad: tuple[int, bytes]) -> None:
     second = Extension(name="second", properties=(PropertyRow(0x201, "second", None, _number),))
