@@ -85,7 +85,7 @@ def test_a_fault_of_this_side_while_it_receives_ends_the_connection_and_is_logge
             for frame in (tagged(0, 0, 0), untagged(3, 0, 1, b"x")):
                 far.send(fpdu(frame))
                 await taken()
-            assert queue_pair.events[-1] == Disconnected(reason="an internal error", by_peer=False)
+            assert queue_pair.events[-1] == Disconnected(reason="there is no memory for a message", by_peer=False)
             driver.close()
         escaped.assert_not_called()
 

@@ -406,8 +406,9 @@ async def test_a_fault_of_our_own_costs_one_connection(
                 patch.setattr(Outbox, "_transmit", fail_to_transmit)
             else:
                 patch.setattr(Outbox, "_post", fail_to_post)
-            with pytest.raises(TransportClosed):
+            with pytest.raises(TransportClosed) as ended:
                 await client.call(*FAULTS[where])
+        assert ("no memory for a message" in str(ended.value)) == (where == "post")
         await client.close()
         await until(lambda: server.connections == {there})
         # Calls of this end fail, and the memory that the call and its handler had borrowed is free for others.

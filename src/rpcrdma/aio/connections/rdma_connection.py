@@ -21,7 +21,7 @@ from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.provider import Link
-from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.sockets import authority, fault_words
 from rpcrdma.errors import InternalError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
@@ -258,7 +258,7 @@ class RdmaConnection(CallsMade):
         except InternalError as error:
             self._break(error)
             self._turn()
-            raise TransportClosed("an internal error") from error
+            raise TransportClosed(fault_words(error)) from error
         call.peer = self._name
         if call.began_ns and call.state is not _QUEUED:
             call.sent_ns = perf_counter_ns()
@@ -347,7 +347,7 @@ class RdmaConnection(CallsMade):
         """Logs `error`, a fault of this side's code, and ends the connection; raises nothing."""
         self._broken = True
         _LOGGER.error("a fault in the connection with %s, which is ended", self._name, exc_info=error)
-        self._queue_pair.abort("an internal error")
+        self._queue_pair.abort(fault_words(error))
 
     def _turn(self) -> None:
         """Takes the queue pair's completions and events, answers calls of the peer, and sends what was posted.

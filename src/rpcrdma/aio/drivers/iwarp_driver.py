@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
-from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
+from rpcrdma.aio.drivers.sockets import fault_words, shortest_round_trip_s
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.verbs import ProtectionDomain
@@ -194,7 +194,7 @@ class IwarpDriver:
     def _break(self, error: Exception) -> None:
         """Logs `error`, a fault of this side's own code, and ends the connection."""
         _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
-        self.queue_pair.abort("an internal error")
+        self.queue_pair.abort(fault_words(error))
 
     @property
     def protection_domain(self) -> ProtectionDomain:

@@ -18,6 +18,7 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.drivers.sockets import fault_words
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.errors import MessageTooLong, RemoteProtocolError, TransportClosed
 from rpcrdma.limits import CONNECTION_TURN_S
@@ -233,7 +234,7 @@ class RecordStream:
     def _fault(self, error: Exception) -> None:
         """Logs an exception of this side's own code, closes the stream and calls `on_lost`."""
         _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
-        self._lose("an internal error")
+        self._lose(fault_words(error))
 
     def _on_hang_up(self) -> None:
         """Reads the octets before the end of a dead connection, which the event loop may not report.

@@ -23,6 +23,7 @@ __all__ = [
     "cannot_connect",
     "cannot_listen",
     "connected_socket",
+    "fault_words",
     "local_socket",
     "maximum_segment_octets",
     "shortest_round_trip_s",
@@ -250,6 +251,12 @@ def unanswered(where: str, after_s: float) -> ConnectFailed:
         after_s: The seconds that the caller waited.
     """
     return ConnectFailed(f"{where} did not answer within {after_s:g} s; check the address, the port and any firewall")
+
+
+def fault_words(error: Exception) -> str:
+    """Returns, in words, why a connection ends by `error`, which this side's own code has raised."""
+    lacks = isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
+    return "there is no memory for a message" if lacks else "an internal error"
 
 
 def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
