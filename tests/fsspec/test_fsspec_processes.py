@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
+import io
 import os
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import fsspec
 import pytest
-from fsspec.core import OpenFile
+from fsspec.core import OpenFile, get_compression
 
 from fsspec_server import Served, at
 from rpcrdma.aio.urls import parse_url
@@ -367,25 +367,39 @@ async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     assert all(each.closed for each in exports)
 
 
-@each_case(("name", "options"), [("text", {"mode": "w"}), ("text.gz", {"mode": "wt", "compression": "infer"})])
+@each_case(
+    ("name", "options"),
+    [
+        ("text", {"mode": "w"}),
+        ("text.gz", {"mode": "wt", "compression": "infer"}),
+        ("text.bz2", {"mode": "wt", "compression": "infer"}),
+        ("text.zip", {"mode": "wt", "compression": "infer"}),
+    ],
+)
 def test_closing_a_file_system_writes_the_text_that_its_files_hold(
     fs: Any, top: Path, name: str, options: dict[str, Any]
 ) -> None:
     (top / "read").write_text("to be read")
-    with fs.open(at(top, "read"), "r") as reader, fs.open(at(top, name), **options) as text:
+    around = OpenFile(fs, at(top, f"around-{name}"), options["mode"], get_compression(name, options.get("compression")))
+    with fs.open(at(top, "read"), "r") as reader, fs.open(at(top, name), **options) as text, around as other:
         text.write("a line\n")
+        other.write("a line\n")
         fs.close()
         assert text.closed
+        assert other.closed
         assert not reader.closed
-    data = (top / name).read_bytes()
-    assert (gzip.decompress(data) if name.endswith(".gz") else data) == b"a line\n"
+    for each in (name, f"around-{name}"):
+        with fsspec.open(top / each, "rt", compression="infer") as written:
+            assert written.read() == "a line\n"
 
 
-def test_a_closing_that_may_lose_text_is_told(fs: Any, top: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (top / "old").touch()
-    left = [OpenFile(fs, at(top, name), mode).open() for name, mode in (("new", "w"), ("old", "r+"))]
-    for text in (*left, fs.open(at(top, "written"), "w")):
+def test_a_closing_that_may_lose_data_is_told(fs: Any, top: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (top / "old").write_bytes(b"1234567")
+    left = [OpenFile(fs, at(top, name), mode).open() for name, mode in (("new", "wb"), ("old", "r+b"))]
+    texts = [OpenFile(fs, at(top, "text"), "w").open(), io.TextIOWrapper(left[1])]
+    for text in texts:
         text.write("a line\n")
     fs.close()
-    for name, record in zip(("new", "old"), caplog.records, strict=True):
-        assert f"/{top.name}/{name} was open for writing when its file system was closed: " in record.getMessage()
+    assert [(top / name).read_bytes() for name in ("text", "old")] == [b"a line\n"] * 2
+    (record,) = caplog.records
+    assert f"/{top.name}/new was open for writing when its file system was closed: " in record.getMessage()

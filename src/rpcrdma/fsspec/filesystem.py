@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import io
 import shutil
 import stat
 from collections.abc import Awaitable, Callable, Sequence
@@ -250,17 +249,6 @@ class RdmaFileSystem(ServerFileSystem):
         with self._changing(path):
             await self._making_directories(path, touch)
 
-    def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
-        """Opens a file as `fsspec.AbstractFileSystem.open`, and raises the errors of `open_async`, too.
-
-        The file system's `close` writes what a file of text or of compressed data holds. The arguments are fsspec's.
-        """
-        opened = super().open(path, mode, *args, **kwargs)
-        is_around = isinstance(opened, io.IOBase) and not hasattr(opened, "full_name")
-        if is_around and not {*mode}.isdisjoint("wxa+"):
-            self._mounts_here(path).wrappers.add(opened)
-        return opened
-
     def _open(
         self,
         path: str,
@@ -271,7 +259,9 @@ class RdmaFileSystem(ServerFileSystem):
         **kwargs: Any,
     ) -> BufferedNfsFile | HeldFile | UpdatedFile:
         if "+" in mode:
-            return UpdatedFile(self, path, mode, self._mounts_here(path).updated, autocommit=autocommit)
+            updated = UpdatedFile(self, path, mode, self._mounts_here(path).updated, autocommit=autocommit)
+            self.note_writer(updated)
+            return updated
         mode = "".join(sorted(mode, key="rwxab".find))  # fsspec's file knows one order of the letters
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
@@ -352,7 +342,7 @@ class RdmaFileSystem(ServerFileSystem):
         async with self._at(place) as (fs, _):
             return await fs.open(entry, ask=ask)
 
-    def note_writer(self, file: BufferedNfsFile) -> None:
+    def note_writer(self, file: BufferedNfsFile | UpdatedFile) -> None:
         """Registers a file; the end of the process, and the file system's `close`, close it if it still exists then.
 
         Args:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import gc
 import io
 import logging
 import os
 import weakref
+import zipfile
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
@@ -37,6 +39,8 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
+_AROUND = (io.TextIOBase, io.BufferedIOBase, zipfile.ZipFile)
+"""Classes of objects that hold data for the file to which they refer."""
 _CLOSE_S = 10.0
 """Seconds that the end of a process waits for the connections of an event loop to one server to close."""
 
@@ -86,9 +90,7 @@ class Mounts:
         self.listings: dict[str, asyncio.Task[None]] = {}
         """By directory: the task that reads a page of its listing; questions about other files there wait for it."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
-        """Files open only for writing, which `ServerFileSystem.close` and the end of the process close."""
-        self.wrappers: weakref.WeakSet[io.IOBase] = weakref.WeakSet()
-        """Open files of text or compressed data around others, which lose what they hold if these are closed first."""
+        """Files open for writing, which `ServerFileSystem.close` and the end of the process close."""
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
 
@@ -267,7 +269,7 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 
 def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closable]:
-    """Returns the files open only for writing, and those around them, of `server` that this process uses in `loop`.
+    """Returns the files open for writing, and those around them, of `server` that this process uses in `loop`.
 
     They are in the order in which they are to be closed.
     """
@@ -276,9 +278,15 @@ def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closab
 
 
 def _to_be_closed(mounts: Mounts) -> list[Closable]:
-    # Text may be around compressed data.
-    wrappers = sorted(mounts.wrappers, key=lambda each: not isinstance(each, io.TextIOBase))
-    return [*wrappers, *mounts.writers]
+    found: list[Any] = list(mounts.writers)
+    inner = found
+    while inner:
+        # Files of text or compressed data, which anyone may have made, lose what they hold if those below close first.
+        around = gc.get_referrers(*inner)
+        around += gc.get_referrers(*(each for each in around if isinstance(each, dict)))
+        inner = list({each for each in around if isinstance(each, _AROUND)}.difference(found))
+        found = [*inner, *found]
+    return found
 
 
 def close_left_open(file: Closable) -> None:

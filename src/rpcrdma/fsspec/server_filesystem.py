@@ -160,10 +160,9 @@ class ServerFileSystem(AsyncFileSystem):
     def close(self) -> None:
         """Closes the connections that all objects with the same options share in the event loop `loop`, and waits.
 
-        Files open for writing are closed first, those of text or compressed data from `open` without a loss; the log
-        warns of each other one, since what `fsspec.open` has put around it loses the data that it holds. All are
-        closed, also if that raises an OSError or RpcRdmaError, one of which is raised at the end. A later call connects
-        anew.
+        Files open for writing are closed first, after those of text or compressed data around them; the log warns of a
+        file that these did not close, since the program may hold data for it. All are closed, also if that raises an
+        OSError or RpcRdmaError, one of which is raised at the end. A later call connects anew.
         """
         loop = self.loop
         assert loop is not None, "its property raises an error instead"

@@ -316,7 +316,7 @@ def warn_left_open(name: str) -> None:
     """Logs a warning that the binary file `name`, which the caller closes next, may be below others that hold data."""
     _LOGGER.warning(
         "%s was open for writing when its file system was closed: data written to it is sent, but data still in an "
-        "io.TextIOWrapper, io.BufferedWriter or compressed file around it is lost; use `with` to close them",
+        "io.TextIOWrapper, io.BufferedWriter or compressed file around it may be lost; use `with` to close them",
         name,
     )
 
