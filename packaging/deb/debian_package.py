@@ -47,7 +47,7 @@ import sys
 sys.path.insert(0, "/usr/lib/rpcrdma")
 # `rpcrdma demo` starts servers by `python3 -m rpcrdma`.
 os.environ["PYTHONPATH"] = "/usr/lib/rpcrdma"
-from rpcrdma.cli.main import run
+from rpcrdma.__main__ import run
 
 sys.exit(run())
 """

@@ -6,9 +6,11 @@ import contextlib
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+import rpcrdma.__main__
 from rpcrdma.cli.command_table import OF_LAB, OWN
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.commands.console import ExitStatus
@@ -260,6 +262,18 @@ def test_an_interrupt_behind_the_work_shows_no_traceback() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_an_interrupt_during_the_imports_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delattr(rpcrdma.cli, "main")
+    monkeypatch.delitem(sys.modules, "rpcrdma.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=interrupted)])
+    assert (rpcrdma.__main__.run(), capsys.readouterr().err) == (130, "error: interrupted\n")
 
 
 @each_case("buffering", [1, 1 << 16])
