@@ -136,6 +136,9 @@ def test_attributes_are_set(server: Any, mounted: Any) -> None:
     assert (thing.atime, thing.mtime) == (nfstime3(0, 7), nfstime3(1, 8))
     run(fs.utime("/file"))
     assert thing.mtime == nfstime3(1000, 0)
+    for size in (-1, 1 << 64):
+        with pytest.raises(ValueError, match="is no size of a file"):
+            run(fs.truncate("/file", size))
     with pytest.raises(ValueError, match="not both"):
         run(fs.utime("/file", (1, 2), ns=(1, 2)))
     server.answers["SETATTR"] = [nfsstat3.NFS3ERR_ROFS]

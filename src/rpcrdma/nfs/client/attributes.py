@@ -199,7 +199,10 @@ def set_attributes(
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.
+        ValueError: `size` is negative, or has more than 64 bits.
     """
+    if size is not None and not 0 <= size < 1 << 64:
+        raise ValueError(f"{size} is no size of a file: give 0 to 2**64 - 1 octets")
     return v3.sattr3(
         mode=_SAME_MODE if mode is None else v3.set_mode3(True, mode & _PERMISSIONS),
         uid=_SAME_UID if uid is None else v3.set_uid3(True, uid),

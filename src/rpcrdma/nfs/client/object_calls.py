@@ -198,7 +198,9 @@ class ObjectCalls:
         await self._set(path, set_attributes(atime_ns=pair[0], mtime_ns=pair[1]), follow=follow_symlinks)
 
     async def truncate(self, path: Path, length: int) -> None:
-        """Sets the size of a file; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
+        """Sets the size of a file.
+
+        Raises ValueError if `length` is negative, `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
             path: the path of the file; symbolic links are followed.
