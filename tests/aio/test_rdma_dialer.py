@@ -180,6 +180,8 @@ async def test_hosts_that_are_not_content_with_each_other_end_the_attempt(versio
     with pytest.raises(HostAuthenticationFailed):
         await server.dial(version)
     assert [bool(each.aborted) for each in server.made] == [True]
+    with pytest.raises(HostAuthenticationFailed):
+        await Server(new=0.0, new_error=TransportClosed("reset"), old_error=HostAuthenticationFailed("no")).dial()
 
 
 @each_case("providers", [1, 2])

@@ -130,6 +130,7 @@ class RdmaDialer:
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
+            HostNotFound, NotPermitted: as `dial`.
             ConnectFailed: both attempts, or the only one, failed.
         """
         newest, fallback = self._names[0], self._names[-1]
@@ -163,6 +164,8 @@ class RdmaDialer:
         try:
             connection = await second
         except ConnectFailed as error:
+            if type(error) is not ConnectFailed:
+                raise
             lost = "" if first.end_reason is None else f" ({first.end_reason.reason})"
             tried = f", in version {fallback} of RPC-over-RDMA after version {newest} had no answer{lost}"
             raise with_added_cause(error, tried) from None
