@@ -238,6 +238,8 @@ async def test_a_server_without_a_certificate_cannot_ask_for_tls() -> None:
     async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server, connect(server.listening[0], v3.PROGRAM) as client:
         with pytest.raises(LocalProtocolError, match="without a certificate has no TLS to ask for: name it by"):
             server.require("tls")
+        with pytest.raises(ValueError, match="xprtsec is 'nonsense'"):
+            server.require("nonsense")  # type: ignore[arg-type]
         server.require("none")
         await client.call(v3.NULL, None)
         assert server._options.tcp.xprtsec == "none"

@@ -354,10 +354,11 @@ class Server:
             LocalProtocolError: "tls" or "mtls" of a server that listens at rdma:// or was made without a certificate.
             ValueError: `xprtsec` is another word.
         """
+        options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         if xprtsec != "none" and any(url.startswith("rdma") for url in self.listening):
             raise LocalProtocolError(NO_TLS_OVER_RDMA)
         self._tcp.require(xprtsec)
-        self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
+        self._options = options
 
     def renew_handlers(self) -> None:
         """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
