@@ -146,6 +146,12 @@ def test_no_copy_takes_the_place_of_a_device_a_pipe_or_a_socket(server: Any, mou
         run(closing(fs, fs.upload(tmp_path / "local", "/pipe")))
     assert refused.value.__notes__ == ["it is a device, pipe or socket, and no regular file"]
     assert server.at("/pipe").type == ftype3.NF3FIFO
+    run(closing(fs, fs.download_tree("/t", tmp_path / "u")))
+    for name in names:
+        server.folder("/t").children[name] = server.make(ftype3.NF3FIFO, 0o666)
+    report = run(closing(fs, fs.upload_tree(tmp_path / "u", "/t")))
+    assert sorted(failure.path for failure in report.failures) == [f"{tmp_path}/u/{name}" for name in names]
+    assert {each.type for each in server.folder("/t").children.values()} == {ftype3.NF3FIFO}
 
 
 @each_case("size", [3, 20 * BLOCK])

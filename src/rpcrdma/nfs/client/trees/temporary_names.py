@@ -21,12 +21,14 @@ from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ACCESS3_EXTEND, ACCESS3_MODIFY, createmode3, ftype3
 
-__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_entry", "temporary_file"]
+__all__ = ["give_name", "kept_file", "looked_up", "replaceable", "same_file", "temporary_entry", "temporary_file"]
 
 T = TypeVar("T")
 
 _UNFINISHED_MODE = 0o600
 _WRITING = ACCESS3_MODIFY | ACCESS3_EXTEND
+_REPLACED = {ftype3.NF3REG, ftype3.NF3LNK, ftype3.NF3DIR}
+"""Types of objects that RENAME may replace; it refuses a directory in the place of a file itself."""
 _REMOVING_S = 10.0
 """Seconds that a failed copy waits for the removal of its unfinished file, as the server may be silent."""
 
@@ -113,6 +115,17 @@ async def give_name(
         node = await looked_up(procedures, directory, name)
         if node is None or not await ours(node):
             raise
+
+
+async def replaceable(volume: Volume, directory: Node, name: str) -> Node | None:
+    """Returns the node of `name` in `directory`, which a copy is to replace; None if there is none.
+
+    Raises `NfsError` (EINVAL) for a device, pipe or socket, which no copy replaces, and the errors of `Caller.call`.
+    """
+    there = await looked_up(volume.procedures, directory, name)
+    if there is not None and there.attributes is not None and there.attributes.type not in _REPLACED:
+        await volume.file_attributes(there)
+    return there
 
 
 async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:

@@ -20,7 +20,7 @@ from rpcrdma.nfs.client.trees.hard_links import shared_by_server
 from rpcrdma.nfs.client.trees.not_carried import NotCarried, lost_from_local, lost_from_server
 from rpcrdma.nfs.client.trees.temporary_names import (
     give_name,
-    looked_up,
+    replaceable,
     same_file,
     temporary_entry,
 )
@@ -206,6 +206,8 @@ class _Upload:
 
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[Node, int] | None:
         if item.kind == stat.S_IFREG:
+            if not folder.made:
+                await replaceable(self._volume, folder.node, item.name)
             octets, node = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
             report.files += 1
             report.octets += octets
@@ -229,7 +231,7 @@ class _Upload:
             async def is_it(node: Node) -> bool:
                 return await same_file(procedures, copy, node)
 
-            there = await looked_up(procedures, directory, name)
+            there = await replaceable(self._volume, directory, name)
             if there is None or not await is_it(there):
 
                 def make(temporary: str) -> Coroutine[Any, Any, None]:
@@ -285,6 +287,7 @@ class _Upload:
         try:
             await procedures.symlink(directory, name, target, attributes)
         except NfsExists:
+            await replaceable(self._volume, directory, name)
 
             async def is_it(node: Node) -> bool:
                 return node.is_symlink and await procedures.readlink(node) == target
