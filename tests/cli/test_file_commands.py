@@ -120,6 +120,13 @@ def test_trees_are_copied_whole(remote: Remote, tree: Path, tmp_path: Path) -> N
     assert contents(remote.local / "into" / "tree") == contents(tmp_path / "into" / "copy") == contents(tree)
     assert (remote.local / "into" / "small").exists()
     assert (tmp_path / "into" / "small").exists()
+    # By their own names, as `cp` does it, and ".." by that of the directory.
+    (tmp_path / "newest").symlink_to(tree / "small")
+    (tmp_path / "newest-tree").symlink_to(tree / "below")
+    above = f"{tree}/below/.."
+    (remote.local / "links").mkdir()
+    remote.done("put", *(str(tmp_path / name) for name in ("newest", "newest-tree")), above, remote.url("/links"))
+    assert {path.name for path in (remote.local / "links").iterdir()} == {"newest", "newest-tree", "tree"}
 
 
 def test_what_the_destination_cannot_be_is_named_and_stays(remote: Remote, tmp_path: Path) -> None:

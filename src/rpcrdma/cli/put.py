@@ -74,11 +74,11 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                 for source in sources:
                     with failures, _naming_missing_directory(copies, dest):
                         shared = copies.settings(args)
-                        target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
+                        name = source.name if source.name not in {"", ".."} else source.resolve().name
+                        target = f"{dest.rstrip('/')}/{name}" if into else dest
                         if source.is_dir():
                             if into and not await filesystem.exists(target):
-                                name = f"{url.path.rstrip('/')}/{source.resolve().name}"
-                                copies.tell_where_resumed(args, url.path, name)
+                                copies.tell_where_resumed(args, url.path, f"{url.path.rstrip('/')}/{name}")
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         else:
