@@ -128,3 +128,22 @@ def test_a_file_of_a_full_server_leaves_no_file_open(file: Any) -> None:
     inner = next(each for each in (file, *vars(file).values()) if isinstance(each, NfsFile))
     assert inner.closed
     assert (inner._behind.unsent, inner._behind.uncommitted) == (0, 0)
+
+
+def test_a_failure_in_a_transaction_names_the_file_and_no_temporary_one(served: Served, disk: Full) -> None:
+    fs = fsspec.filesystem("rdma", **served.options("rdma"), auto_mkdir=False)
+    (served.directory / "taken").mkdir()
+    disk.full = False
+    taken = fs.transaction.__enter__().fs.open("/data/taken", "wb")
+    taken.close()
+    with pytest.raises(IsADirectoryError, match=r"directory: 'rdma://[0-9.:]+/data/taken'$"):
+        taken.commit()
+    with pytest.raises(FileNotFoundError, match=r"directory: 'rdma://[0-9.:]+/data/none/x'$"):
+        fs.open("/data/none/x", "wb")
+    file = fs.open("/data/x", "wb")
+    disk.full = True
+    file.write(b"1")
+    with pytest.raises(OSError, match=r"No space left on device: 'rdma://[0-9.:]+/data/x'$") as failed:
+        file.close()
+    assert failed.value.filename == "/data/x"
+    fs.transaction.complete(commit=False)

@@ -8,6 +8,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
+from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["BufferedNfsFile", "check_transaction"]
@@ -107,6 +109,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         if not autocommit and mode != "rb":
             check_transaction(fs.unstrip_protocol(path), mode)
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
+        self.fs, self.path = fs, path
         self._fs_loop = fs.loop
         self._files_loop = FilesLoop(fs, path)
         self._file: NfsFile = opened or self._await(fs.open_async, self._temporary or path, mode)
@@ -143,7 +146,15 @@ class BufferedNfsFile(AbstractBufferedFile):
         return {**self.fs.info(self._temporary or self.path, refresh=True), "name": self.path}
 
     def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        return self._files_loop.run(partial(function, *args))
+        try:
+            return self._files_loop.run(partial(function, *args))
+        except NfsError as error:
+            if self._temporary is None:
+                raise
+            told = nfs_error(error.status, self.path)
+            place = self.fs.place(self.path)
+            told.found_at(replace(place.server.url, path=place.path))
+            raise told from None
 
     # Reading
 
