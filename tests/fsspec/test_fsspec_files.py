@@ -6,6 +6,7 @@ import array
 import asyncio
 import ctypes
 import gc
+import glob
 import io
 import json
 import os
@@ -286,6 +287,22 @@ def test_removing_follows_no_link_and_stops_at_its_depth(fs: Any, top: Path) -> 
     assert [path.name for path in top.rglob("*")] == ["kept", "file"]
     with pytest.raises(IsADirectoryError):
         fs.rm(at(top, "kept"))
+
+
+def test_a_name_that_looks_like_a_pattern_is_meant_itself(fs: Any, top: Path) -> None:
+    (top / "tree[1]").mkdir()
+    for name in ("a[1]", "a1", "b", "tree[1]/c?"):
+        (top / name).write_text(name)
+    (top / "b?").symlink_to("nowhere")
+    assert fs.cat(at(top, "a[1]")) == b"a[1]"
+    assert fs.cat(at(top, "a?")) == fs.cat([at(top, glob.escape("a1"))]) == {at(top, "a1"): b"a1"}
+    assert fs.expand_path([at(top, "tree[1]"), at(top, "b")], recursive=True) == [
+        at(top, name) for name in ("b", "tree[1]", "tree[1]/c?")
+    ]
+    fs.rm([at(top, "a[1]"), at(top, "b?"), at(top, "tree[1]")], recursive=True)
+    assert sorted(path.name for path in top.iterdir()) == ["a1", "b"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm(at(top, "b/*"))
 
 
 def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import datetime as dt
 import io
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from glob import has_magic
+from glob import escape, has_magic
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias, TypeVar
 
@@ -354,9 +354,12 @@ class ServerFileSystem(AsyncFileSystem):
             yield found
 
     async def _expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
-        # fsspec takes what is no str for a list of paths.
-        listed = path if isinstance(path, Iterable) else self._strip_protocol(path)
-        return await super()._expand_path(listed, *args, **kwargs)  # type: ignore[no-any-return]
+        listed = [path] if isinstance(path, str) or not isinstance(path, Iterable) else path
+        paths = [self._strip_protocol(each) for each in listed]
+        if not kwargs.get("assume_literal"):
+            # An object with such a name is meant itself: as a pattern, a[1] would have rm remove a1.
+            paths = [escape(each) if has_magic(each) and await self._is_name(each) else each for each in paths]
+        return await super()._expand_path(paths, *args, **kwargs)  # type: ignore[no-any-return]
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
         place = self.place(path)
@@ -428,7 +431,7 @@ class ServerFileSystem(AsyncFileSystem):
         try:
             async with self._at(path) as (fs, at):
                 await fs.lstat(at)
-        except FileNotFoundError:
+        except OSError:
             return False
         return True
 
