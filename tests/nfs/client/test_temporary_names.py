@@ -178,6 +178,25 @@ async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     assert [found for found in server.at("/copy").children if TEMPORARY.fullmatch(found)] == []
 
 
+async def test_a_copy_cancelled_while_it_cleans_up_after_a_failure_leaves_nothing_behind(
+    server: Any, mounted: Any, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"1")
+    server.answers["WRITE"] = [nfsstat3.NFS3ERR_NOSPC] * 2
+    server.hold["REMOVE"] = asyncio.Event()
+    async with mounted(files_at_once=1) as fs:
+        copying = asyncio.create_task(fs.upload_tree(tmp_path, "/copy"))
+        await until(lambda: server.calls["REMOVE"])
+        copying.cancel()
+        await asyncio.sleep(0)
+        copying.cancel()
+        server.hold["REMOVE"].set()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+    assert (server.at("/copy").children, server.calls["CREATE"]) == ({}, 1)
+
+
 async def test_closing_the_file_system_fails_a_copy_that_makes_its_file(
     server: Any, mounted: Any, tmp_path: Path
 ) -> None:

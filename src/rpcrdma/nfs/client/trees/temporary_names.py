@@ -152,10 +152,7 @@ async def _removed_on_failure(
             raise TransportClosed("the file system was closed")  # noqa: TRY301 - as if `making` had failed
         yield made.result()
     except BaseException:
-        # The call that makes the name, if it is still on its way, must not overtake the one that removes it.
-        await asyncio.wait((made,))
-        if made.cancelled() or made.exception() is None:
-            await _remove(volume, directory, name)
+        await _remove(volume, directory, name, made)
         raise
 
 
@@ -171,8 +168,29 @@ async def _answered(volume: Volume, directory: Node, name: str, making: Coroutin
         raise
 
 
-async def _remove(volume: Volume, directory: Node, name: str) -> None:
-    """Removes `name` from `directory` by REMOVE; ignores errors, and waits up to 10 s for the reply."""
+async def _remove(volume: Volume, directory: Node, name: str, made: asyncio.Task[Any] | None = None) -> None:
+    """Removes `name` from `directory` by REMOVE; ignores errors, and waits up to 10 s for the reply.
+
+    `made` makes the name: it is waited for, and if it has failed, nothing is removed. A cancellation, as of the other
+    copies when one has failed, is raised only when all is done.
+    """
+    removing = volume.start(_removed(volume, directory, name, made))
+    cancelled: asyncio.CancelledError | None = None
+    while not removing.done():
+        try:
+            await asyncio.wait((removing,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _removed(volume: Volume, directory: Node, name: str, made: asyncio.Task[Any] | None) -> None:
+    if made is not None:
+        # If it is still on its way, it must not overtake the call that removes the name.
+        await asyncio.wait((made,))
+        if not made.cancelled() and made.exception() is not None:
+            return
     with contextlib.suppress(OSError, RpcRdmaError):
         async with asyncio.timeout(_REMOVING_S):
             await volume.procedures.remove(directory, name)
