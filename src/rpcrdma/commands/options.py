@@ -260,7 +260,8 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="how long to wait for each reply (default: 60); after 3 s without any a warning is printed",
+        help="how long to wait for each reply (default: 60); after 3 s without any a warning is printed; an NFS server "
+        "that replies that it is not ready, as after a restart, is asked again for up to 200 s",
     )
     add(
         "--connect-timeout",
