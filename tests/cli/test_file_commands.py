@@ -240,3 +240,10 @@ def test_mv_renames_and_moves(remote: Remote) -> None:
     ran = remote.run("mv", remote.url("/into/b"), remote.url("/into/c"), remote.url("/into/b"))
     assert ran.status == 1
     assert "no directory" in ran.err
+    # The file of an earlier source is not lost.
+    (remote.local / "c").write_text("other")
+    (remote.local / "new").mkdir()
+    ran = remote.run("mv", remote.url("/into/c"), remote.url("/c"), remote.url("/new"))
+    told = f"error: {remote.url('/c')}: would replace an earlier source, which has its name\n"
+    assert (ran.status, ran.err) == (1, told)
+    assert contents(remote.local) == {"c": b"other", "into": None, "into/b": b"b", "new": None, "new/c": b"a"}

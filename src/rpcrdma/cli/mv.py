@@ -53,6 +53,7 @@ async def run(args: argparse.Namespace) -> int:
                 into = False
             if len(args.source) > 1 and not into:
                 raise ServerPathError(errno.ENOTDIR, "is no directory to move several files to", dest)
+            moved: set[str] = set()
             for source in args.source:
                 with failures:
                     origin, path = await servers.locate(source)
@@ -60,7 +61,10 @@ async def run(args: argparse.Namespace) -> int:
                         reason = "is in another export; copy with get and put, then rm"
                         raise ServerPathError(errno.EXDEV, reason, path)
                     target = posixpath.join(dest, posixpath.basename(path.rstrip("/"))) if into else dest
+                    if target in moved:
+                        raise ServerPathError(errno.EEXIST, "would replace an earlier source, which has its name", path)
                     await filesystem.rename(path, target)
+                    moved.add(target)
                     if args.json:
                         name = posixpath.basename(target)
                         to = replace(args.dest, path=posixpath.join(args.dest.path, name)) if into else args.dest
