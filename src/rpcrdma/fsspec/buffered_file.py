@@ -88,6 +88,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     DEFAULT_BLOCK_SIZE = 4 << 20
     closed: bool
     buffer: io.BytesIO
+    fs: Any
 
     def __init__(
         self,
