@@ -197,9 +197,11 @@ def test_a_courteous_client_that_denies_a_file_to_version_3_ends_soon() -> None:
     rig.now_s += LEASE_S + 1
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.COURTEOUS, "nobody has asked since"
-    assert rig.state.claims.deniers(b"file", 1)
+    found = rig.state.claims.deniers(b"file", 1)
+    assert rig.state.end_soon(found, rig.now_s)
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.GONE
+    assert rig.state.end_soon(found, rig.now_s), "it has ended between the two questions"
     assert not rig.state.claims.deniers(b"file", 1)
 
 

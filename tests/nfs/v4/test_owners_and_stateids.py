@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from typing import Any
+
 import pytest
 
 from conversation import Conversation
@@ -12,6 +16,7 @@ from support.nfs4_client import (
     BYPASS,
     CURRENT,
     READ,
+    UNCHECKED,
     WRITE,
     Stateid,
     close,
@@ -22,6 +27,7 @@ from support.nfs4_client import (
     open_,
     open_downgrade,
     putfh,
+    sequence,
     test_stateid,
 )
 
@@ -157,3 +163,22 @@ def test_many_stateids_are_looked_up_in_a_worker_thread() -> None:
     for count, hops in ((NFS4_STATEIDS_AT_ONCE, 0), (NFS4_STATEIDS_AT_ONCE + 1, 1), (1024, 2)):
         assert client.run(test_stateid(*[opened] * count)).value(55) == ["OK"] * count
         assert server.hops == hops
+
+
+def test_an_owner_whose_opens_cut_a_file_at_the_same_time_in_vain_has_no_open() -> None:
+    server = Conversation()
+    client = server.client().start()
+    opening = putfh(b"root"), open_(b"o", WRITE, name="file", create=UNCHECKED, size=0)
+    meanwhile: list[str] = []
+
+    def cut(*_: Any) -> None:
+        if not meanwhile:
+            meanwhile.append("begun")
+            meanwhile.append(client.compound(sequence(client.session, 1, 1), *opening).status)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    server.files.files[b"file"].set_attributes = cut  # type: ignore[method-assign]
+    assert client.run(*opening).status == "IO"
+    assert meanwhile == ["begun", "DELAY"]
+    assert len(server.claims) == 0
+    assert client.run(*opening).status == "IO", "it is not put off any more"

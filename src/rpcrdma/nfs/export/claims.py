@@ -126,8 +126,8 @@ class Claims(Generic[S, L]):
         self.wake: Callable[[], object] = lambda: None
         """Is called, without `lock`, after delegations are put into `in_the_way`; the owner of the state sets it."""
         self.end_soon: Callable[[Iterable[S]], bool] = lambda _holders: False
-        """Returns whether all of these holders are about to end, since nobody renews their clients' leases; takes the
-        lock. The owner of the state sets it."""
+        """Returns whether all of these holders have ended or end soon, since nobody renews their clients' leases; takes
+        the lock. The owner of the state sets it."""
         self.delegations = 0
         """The number of delegations on all files; may be read without the lock."""
         self._changing: Counter[bytes] = Counter()

@@ -69,6 +69,8 @@ class HeldStates:
         self.delegations: dict[Delegation, None] = {}
         self._shrunk: set[bytes] = set()
         """Files whose locks for local processes (`mirrors`) are to be reduced when the lock is free."""
+        self.cutting: set[Held] = set()
+        """The opens whose files are being truncated by an OPEN, which is undone if that fails."""
         self.mirrors = LockMirrors(claims)
         """The kernel's locks by which local processes see the byte-range locks of clients."""
 

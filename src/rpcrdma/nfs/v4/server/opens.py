@@ -272,6 +272,9 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
         mine = client.held.get((Open, owner, handle))
         # That of the same owner counts as any other one (RFC 8881 section 18.16.3), unless it is reclaimed again.
         own = mine if reclaims else None
+        if target.cut and mine in state.cutting:
+            # Whichever of two fails first could not be undone.
+            raise Refused(_S.NFS4ERR_DELAY)
         conflicts = state.claims.share_conflicts(file, own, access | target.cut * WRITE, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
@@ -293,6 +296,8 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
         if access & WRITE:
             mine.writer = opened
         _share(state, mine, mine.access | access, mine.deny | deny)
+        if target.cut:
+            state.cutting.add(mine)
         return mine, stateid, before
 
     mine, stateid, before = state.settle(claimed, compound.wait)
@@ -359,6 +364,8 @@ def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, bef
             else:
                 state.drop(mine)
         raise
+    finally:
+        state_of(compound).cutting.discard(mine)
 
 
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:

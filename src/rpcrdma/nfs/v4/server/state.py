@@ -268,14 +268,15 @@ class State(HeldStates):
         self.end_grace(now_s)
 
     def end_soon(self, holders: Iterable[Held], now_s: float) -> bool:
-        """Returns whether the clients of all `holders` have no lease at `now_s`, and so end soon; takes the lock.
+        """Returns whether all `holders` have ended, or their clients have no lease at `now_s`; takes the lock.
 
         Clients that are ending have none. Makes clients courteous whose lease has passed: `sweep` ends them if they are
         in the way.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
-            return {held.client.state for held in holders} <= {ClientState.COURTEOUS, ClientState.EXPIRING}
+            left = {held.client.state for held in holders if self._held.get(held.other) is held and held.lost is None}
+            return left <= {ClientState.COURTEOUS, ClientState.EXPIRING}
 
     def close(self) -> None:
         """Deletes clients that hold nothing from the recovery database, and closes it; may block."""
