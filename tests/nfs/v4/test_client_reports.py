@@ -177,3 +177,14 @@ def test_no_call_waits_for_more_than_some_states_of_a_client_that_has_restarted(
     rig.create_session(restarted)
     assert (len(rig.state.claims), rig.waits) == (0, waits + 1)
     assert lock.most < NFS4_ENDED_AT_ONCE * 50
+
+
+def test_no_call_waits_for_a_sweep_over_the_sessions_of_all_clients() -> None:
+    rig = StateRig()
+    for number in range(500):
+        rig.client(f"{number}")
+    lock: Any = LockWithCount(rig.state.lock)
+    rig.state.lock = rig.state.claims.lock = lock
+    rig.state.sweep(rig.now_s)
+    assert len(rig.state.sessions) == 500
+    assert lock.most <= HELD_MAX

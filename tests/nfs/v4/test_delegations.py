@@ -19,6 +19,7 @@ from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_TOTAL_MAX, NFS4_RECALLS_MAX
+from rpcrdma.rpc.host_shares import HostShares
 from served_exports import u32
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
@@ -360,6 +361,32 @@ def test_the_silent_clients_of_a_host_keep_no_recall_of_another_host_waiting(mon
         assert asked == 20
         assert all(each.asked for each in ones)
 
+    asyncio.run(main())
+
+
+def test_the_recalls_of_many_clients_begin_after_few_looks_at_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[tuple[str, ...]] = []
+
+    class Counted(HostShares):
+        def left(self, names: tuple[str, ...]) -> int:
+            looks.append(names)
+            return super().left(names)
+
+    async def main() -> None:
+        class Answering(Caller):
+            async def call(self, *_: Any, **__: Any) -> Any:
+                return CB_COMPOUND4res(nfsstat4.NFS4_OK, b"", [])
+
+        rig, answering = StateRig(), Answering()
+        delegations = [each for number in range(300) for each in given(rig, f"{number}", answering, host="192.0.2.7")]
+        Recalls(rig.state, asyncio.get_running_loop(), lambda: rig.now_s)
+        with rig.state.lock:
+            rig.state.recall(delegations, rig.now_s)
+        await turns()
+        assert all(each.asked for each in delegations)
+        assert len(looks) < 5 * len(delegations)
+
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.back_channel.HostShares", Counted)
     asyncio.run(main())
 
 

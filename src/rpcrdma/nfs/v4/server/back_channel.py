@@ -57,7 +57,8 @@ class Recalls:
         """The delegations to recall, in order, of clients for which no task runs."""
         self._running: dict[Client, dict[Delegation, None]] = {}
         """The delegations to recall of clients for which a task runs: a session has one slot in use."""
-        state.wake = lambda: self._soon(self._start)
+        self._starts_soon = False
+        state.wake = self._start_soon
         state.wake_broken = lambda: self._soon(lambda: state.recall_broken(clock()))
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
@@ -66,7 +67,15 @@ class Recalls:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
+    def _start_soon(self) -> None:
+        # Once for all recalls of a file that thousands of clients have: `_start` looks at each client that waits.
+        if not self._starts_soon:
+            self._starts_soon = True
+            self._soon(self._start)
+
     def _start(self) -> None:
+        # First: a recall that comes from now on may be found too late.
+        self._starts_soon = False
         recalls = self._state.recalls
         while recalls:
             delegation = recalls.popleft()
@@ -90,7 +99,7 @@ class Recalls:
         failure = None if task.cancelled() else task.exception()
         if failure is not None and not isinstance(failure, RpcRdmaError):
             _LOGGER.error("a fault in a recall, which is made again", exc_info=failure)
-        self._start()
+        self._start_soon()
 
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
         """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.

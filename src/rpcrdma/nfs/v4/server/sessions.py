@@ -282,9 +282,9 @@ class SessionTable:
         if back:
             session.back_channel.bind(caller)
 
-    def drop_ended_connections(self) -> None:
-        """Drops all references of sessions to connections that have ended."""
-        for session in self._by_id.values():
+    def drop_ended_connections(self, client: Client) -> None:
+        """Drops all references of the sessions of a client to connections that have ended."""
+        for session in map(self._by_id.__getitem__, client.sessions):
             session.connections = {each for each in session.connections if not each.closed}
             if not session.back_channel.alive:
                 session.back_channel.caller = None

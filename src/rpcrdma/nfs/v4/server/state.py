@@ -258,12 +258,16 @@ class State(HeldStates):
         self.database.begin()
         with self.locked():
             self.clients.pass_leases(now_s)
-            self.sessions.drop_ended_connections()
+            present = list(self.clients.by_id.values())
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
             self._recall_in_the_way(now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
+        for client in present:
+            # They may have tens of thousands of sessions together.
+            with self.lock:
+                self.sessions.drop_ended_connections(client)
         self._recall_again(now_s)
         self.end_grace(now_s)
 
