@@ -170,6 +170,13 @@ def test_the_longest_names_are_listed_and_mounted(start: Any, tree: Path) -> Non
         assert server.call("mnt", name).fhs_status.name == "MNT3_OK"
 
 
+@each_case("name", ["export", "dump"])
+def test_a_list_that_may_be_long_keeps_no_other_call_waiting(server: Any, name: str) -> None:
+    server.call(name)
+    assert server.contexts[-1].may_block
+    assert server.services.mount.WAITS_FOR(None) is None
+
+
 @each_case("number", [-1, 0xFFFFFFFF])
 def test_the_anonymous_user_must_be_one(number: int, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not the number of a user or group"):

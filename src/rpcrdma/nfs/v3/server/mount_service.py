@@ -87,6 +87,7 @@ class MountService(MOUNT_V3_Service):
                 self._mounts.popitem(last=False)
         return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, flavors))
 
+    @in_worker
     def dump(self, args: None, context: CallContext) -> list[mountbody]:  # noqa: ARG002 - the protocol's signature
         return [mountbody(host, path) for host, path in self.mounts()]
 
@@ -116,6 +117,7 @@ class MountService(MOUNT_V3_Service):
                 del self._mounts[mount]
         return [path for _, path in found]
 
+    @in_worker
     def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
         shown = [tree.export for tree in self._exports.trees if not tree.export.hidden and 3 in tree.export.versions]
         return [exportnode(export.name, groups) for export in shown if (groups := _groups(export)) is not None]
@@ -136,8 +138,9 @@ class MountService(MOUNT_V3_Service):
             node = found
         return node
 
-    def _file_system_of(self, path: str) -> bytes | None:
-        tree = self._export_of(_names(path))
+    def _file_system_of(self, path: str | None) -> bytes | None:
+        # None: EXPORT and DUMP wait for no file system.
+        tree = None if path is None else self._export_of(_names(path))
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
