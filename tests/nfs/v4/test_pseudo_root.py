@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -255,6 +257,23 @@ def test_a_listing_leaves_out_an_export_that_ends_meanwhile(
     monkeypatch.setattr(exports, "names_below", ended)
     assert names(served.run(putrootfh(), readdir())) == [b"a"]
     assert not found
+
+
+def test_a_look_at_a_pseudo_directory_does_not_pass_all_exports(serve: Callable[..., Served]) -> None:
+    root = serve(*({"name": f"/far/{number}"} for number in range(100))).server.service.exports.root
+    entered = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal entered
+        entered += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        found = root.attributes()
+    finally:
+        sys.setprofile(None)
+    assert found.links == 3
+    assert entered < 50
 
 
 def test_nothing_is_changed_in_the_pseudo_root(serve: Callable[..., Served]) -> None:

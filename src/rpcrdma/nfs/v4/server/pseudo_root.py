@@ -81,6 +81,8 @@ class PseudoRoot:
         self._paths: dict[bytes, _Path] = {}
         self._directories: dict[_Path, _Directory] = {}
         self._by_handle: dict[bytes, _Directory] = {}
+        self._names: dict[_Path, dict[bytes, bool]] = {}
+        """The sorted names below each path to an export, with whether one leads to an export that is not hidden."""
         self._numbers: dict[_Path, int] = {}
         self._mounted: dict[_Path, Mounted] = {}
         self._mounted_names: dict[bytes, dict[bytes, list[Mounted]]] = {}
@@ -110,6 +112,12 @@ class PseudoRoot:
         """
         roots = {_path_of(tree): tree for tree in self._exports.trees if 4 in tree.export.versions}
         above = {(), *(path[:length] for path in roots for length in range(len(path)))} - roots.keys()
+        names: dict[_Path, dict[bytes, bool]] = {}
+        for path in sorted(roots):
+            shown = not roots[path].export.hidden
+            for length, name in enumerate(path):
+                below = names.setdefault(path[:length], {})
+                below[name] = below.get(name, False) or shown
         mounted = {}
         by_name: dict[bytes, dict[bytes, list[Mounted]]] = {}
         for path in (*sorted(above), *roots):
@@ -127,6 +135,7 @@ class PseudoRoot:
         self._by_handle = {directory.handle: directory for directory in self._directories.values()}
         self._paths = {tree.root.handle: path for path, tree in roots.items()}
         self._roots = roots
+        self._names = names
         self._mounted, self._mounted_names = mounted, by_name
         self._directories = directories
         self._by_handle = {directory.handle: directory for directory in directories.values()}
@@ -208,14 +217,7 @@ class PseudoRoot:
 
         With `hidden` False, leaves out names that lead to hidden exports alone (`ExportTerms.hidden`).
         """
-        length = len(path)
-        return sorted(
-            {
-                below[length]
-                for below, tree in self._roots.items()
-                if len(below) > length and below[:length] == path and (hidden or not tree.export.hidden)
-            }
-        )
+        return [name for name, shown in self._names.get(path, {}).items() if hidden or shown]
 
     def locate(self, handle: bytes, context: CallContext, *, any_flavor: bool = False) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
@@ -347,7 +349,7 @@ class _Directory(ReadOnlyNode):
     def entries(self, _who: Grant, after: int, *, detailed: bool) -> KnownEntries:
         entries = []
         names = self._exports.names_below(self.path)
-        shown_names = self._exports.names_below(self.path, hidden=False)
+        shown_names = {*self._exports.names_below(self.path, hidden=False)}
         # A name that is hidden or shown anew changes the cookie of no other one.
         for cookie, name in enumerate(names, _FIRST_COOKIE):
             if cookie > after and name in shown_names:
