@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rpcrdma
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import admin
-from rpcrdma.cli.serve_admin import admin_socket_path
+from rpcrdma.cli.serve_admin import AdminAnswers, admin_socket_path
 from rpcrdma.nfs.mount import MNT, MOUNT_V3
 from support.cases import each_case
 from support.commands import Command
@@ -42,6 +44,24 @@ def test_the_socket_stands_in_the_state_directory_unless_it_is_named_or_off() ->
     assert admin_socket_path(None, state) == Path("/state/admin.sock")
     assert admin_socket_path(Path("/run/x"), state) == Path("/run/x")
     assert admin_socket_path("off", state) is None
+
+
+def test_no_call_waits_for_the_reports_on_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def plain(_report: Any) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return {"address": "192.0.2.7", "versions": ["4.1"]}
+
+    async def no_hosts() -> list[Any]:
+        return []
+
+    services: Any = SimpleNamespace(hosts=no_hosts, mount=SimpleNamespace(mounts=list), state=None)
+    monkeypatch.setattr("rpcrdma.cli.serve_admin._plain", plain)
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.client_reports.clients_of", lambda *_: ["a client"])
+    answers = AdminAnswers(argparse.Namespace(), services, services, services, dict, None)
+    assert [host["versions"] for host in asyncio.run(answers._clients({}))["hosts"]] == [["4.1"]]
+    assert threads != [threading.main_thread()]
 
 
 @each_case(
