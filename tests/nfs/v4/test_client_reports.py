@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
+from conversation import Conversation, two_clients
 from rpcrdma.nfs.v4.server.client_reports import ClientReport, clients_of, held_by_export, revoke_client
 from rpcrdma.nfs.v4.server.clients import Holdings
 from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
@@ -187,4 +187,16 @@ def test_no_call_waits_for_a_sweep_over_the_sessions_of_all_clients() -> None:
     rig.state.lock = rig.state.claims.lock = lock
     rig.state.sweep(rig.now_s)
     assert len(rig.state.sessions) == 500
+    assert lock.most <= HELD_MAX
+
+
+def test_an_open_looks_at_no_other_opens_of_a_file_that_nobody_writes() -> None:
+    server, client, other = two_clients()
+    server.files.leases = True
+    for number in range(300):
+        client.opened(b"file", READ, owner=b"%d" % number)
+    lock: Any = LockWithCount(server.state.lock)
+    server.state.lock = server.claims.lock = lock
+    other.opened(b"file", READ)
+    assert (server.claims.delegations, server.claims.share_count(b"file")) == (2, 301)
     assert lock.most <= HELD_MAX

@@ -119,7 +119,7 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
         and state.has_room(client)
         and not claims.is_changing(file)
         and now_s - state.recalled_files.get(file, float("-inf")) >= NFS4_DELEGATE_AGAIN_S
-        and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
+        and not any(held.client is not client for held in claims.share_conflicts(file, None, 0, WRITE))
     )
 
 
