@@ -11,8 +11,8 @@ from packages import LAB, ROOT
 from rpcrdma.xdr.language import compile_source
 
 PLACES = tuple(ROOT / name for name in ("src", "lab", "examples", "tests"))
-# Descriptions for people and for tools, which are read when they are needed: nothing is generated from them.
-READ_AS_THEY_ARE = {LAB / "dissect"}
+# Definitions that are read when they are needed: nothing is generated from them.
+READ_AS_THEY_ARE = {LAB / "dissect", ROOT / "tests/interop/kernel"}
 DEFINITIONS = sorted(path for place in PLACES for path in place.rglob("*.x"))
 
 
