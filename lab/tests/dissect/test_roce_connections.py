@@ -150,6 +150,14 @@ def test_a_connection_without_its_set_up_is_found_by_an_acknowledge() -> None:
     assert messages[2].facts["answers"] == messages[0].number
 
 
+def test_both_ends_may_have_the_same_queue_pair_number() -> None:
+    made = HandMadeRoce()
+    made.add(CLIENT, packet(0x04, CLIENT_QP, 100, CALL[:MTU]))
+    made.add(SERVER, packet(0x11, CLIENT_QP, 100, ack()))
+    (call,) = dissected(made)
+    assert (call.source, call.destination) == ("192.0.2.1 QP 17", "192.0.2.2 QP 17")
+
+
 def test_one_direction_alone_is_shown() -> None:
     made = conversation()
     made.packets = [each for each in made.packets[SET_UP:] if each[12:16] == bytes([192, 0, 2, 1])]

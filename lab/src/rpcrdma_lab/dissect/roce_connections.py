@@ -228,11 +228,12 @@ class RoceConnections:
 
         A direction is (receiver's address, receiver's queue pair, sender's address).
         """
+        own = response.destination, response.queue_pair, response.source
         found = [
             direction
             for direction, waiting in self._waiting.items()
             if (direction[0], direction[2]) == (response.source, response.destination)
-            and direction[1] != response.queue_pair
+            and direction != own
             and any(_answers(response, one.packet) for one in waiting)
         ]
         return found[0] if len(found) == 1 else None
