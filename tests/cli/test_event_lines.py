@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 
 import pytest
 
 from rpcrdma.cli import event_lines
-from rpcrdma.cli.event_lines import EventLines
+from rpcrdma.cli.event_lines import EventLines, server_events
 
 
 @pytest.fixture
@@ -89,3 +90,19 @@ def test_a_reader_that_has_gone_is_written_no_more(pipe: tuple[int, int]) -> Non
     lines.end()
     assert not lines._thread.is_alive()
     assert os.read(reading, 1) == b""
+
+
+def test_the_level_bounds_what_is_no_event_and_events_come_from_info_on(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("rpcrdma.server")
+    with caplog.at_level(logging.NOTSET), server_events():
+        for level, shown in (("DEBUG", "debug info warning"), ("WARNING", "warning")):
+            logging.getLogger().setLevel(level)  # as a reload does
+            caplog.clear()
+            for name in ("debug", "info", "warning"):
+                logger.log(logging.getLevelName(name.upper()), name)
+                logger.log(logging.getLevelName(name.upper()), "event", extra={"event": {"event": name}})
+            assert " ".join(caplog.messages) == shown
+    told = [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()]
+    assert told == ["info", "warning"] * 2

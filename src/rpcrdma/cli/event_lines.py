@@ -101,28 +101,28 @@ def server_events() -> Iterator[EventLines]:
     """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
 
     They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on. No record with an
-    event is printed on standard error meanwhile. At exit the last lines are written, and the logging is as before.
+    event is printed on standard error meanwhile, and others as the root logger's level admits them. At exit the last
+    lines are written, and the logging is as before.
     """
     console.write(flush=True)
     lines = EventLines(sys.stdout.fileno())
+    lines.setLevel(logging.INFO)
     logger, root = logging.getLogger("rpcrdma.server"), logging.getLogger()
-    before = logger.level, {handler: handler.level for handler in root.handlers}
+    before, handlers = logger.level, tuple(root.handlers)
 
     def is_no_line(record: logging.LogRecord) -> bool:
-        """Returns whether a log record has no event, and so belongs on standard error."""
-        return not hasattr(record, "event")
+        """Returns whether a log record belongs on standard error: it has no event, and the present level admits it."""
+        return not hasattr(record, "event") and record.levelno >= root.level
 
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.DEBUG)  # a reload may lower the level of the root logger
     logger.addHandler(lines)
-    for handler in before[1]:
-        handler.setLevel(root.level)
+    for handler in handlers:
         handler.addFilter(is_no_line)
     try:
         yield lines
     finally:
         lines.end()
         logger.removeHandler(lines)
-        logger.setLevel(before[0])
-        for handler, level in before[1].items():
+        logger.setLevel(before)
+        for handler in handlers:
             handler.removeFilter(is_no_line)
-            handler.setLevel(level)
