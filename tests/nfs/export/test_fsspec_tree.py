@@ -477,7 +477,9 @@ def test_a_url_that_cannot_be_exported_names_the_cause(url: str, text: str, tmp_
 
 def test_a_missing_package_is_told_of_without_the_metadata_of_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ImportError("Install s3fs to access S3")
-    assert missing_package("s3", error) == "Install s3fs to access S3: pip install 'fsspec[s3]'"
+    for protocol in ("s3", "s3a"):
+        assert missing_package(protocol, error) == "Install s3fs to access S3: pip install 'fsspec[s3]'"
+    assert missing_package("https", error).endswith(": pip install 'fsspec[http]'")
     monkeypatch.setattr(sys, "meta_path", [])
     assert missing_package("s3", error) == "Install s3fs to access S3"
 

@@ -122,11 +122,17 @@ def missing_package(protocol: str, error: ImportError) -> str:
 
     The text lacks the command if fsspec does not know the package. `protocol` is the scheme of the URL, such as "s3".
     """
+    from fsspec.registry import known_implementations  # noqa: PLC0415 - an optional package
+
     text = str(error)
     # None where fsspec was put on the path without the metadata of its distribution.
     found = importlib.metadata.distributions(name="fsspec")
     extras = {extra for each in found for extra in each.metadata.get_all("Provides-Extra") or ()}
-    return text if protocol not in extras or "pip install" in text else f"{text}: pip install 'fsspec[{protocol}]'"
+    # An extra has the name of one of the protocols of its library: http stands for https as well.
+    libraries = {name: known["class"] for name, known in known_implementations.items()}
+    alike = (name for name in (protocol, *libraries) if libraries.get(name) == libraries.get(protocol))
+    extra = next((name for name in alike if name in extras), None)
+    return text if extra is None or "pip install" in text else f"{text}: pip install 'fsspec[{extra}]'"
 
 
 _SAID_IN_WORDS = {ValueError, ImportError, ModuleNotFoundError}
