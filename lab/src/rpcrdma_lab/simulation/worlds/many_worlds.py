@@ -77,7 +77,8 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
     """Runs the worlds of consecutive seeds in several processes; yields the totals of each 25 seeds when they have run.
 
     With several processes, the order of the totals may differ from that of the seeds. A world that raises an exception
-    or violates a rule is in `failures` of its totals. Must be called in the main thread.
+    or violates a rule is in `failures` of its totals. Must be called in the main thread, and with one process without a
+    running event loop, where every world would fail.
 
     Args:
         scenario: the scenario from which the worlds are drawn.
