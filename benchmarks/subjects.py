@@ -274,65 +274,28 @@ def before(name: str, source: Path) -> Subject:
 SUBJECTS = (
     NATIVE,
     PYTHON,
-    Subject(
-        "RDMA 1, native",
-        "version 1 with rpcrdma_native",
-        ours("rdma", "1", "1"),
-        NATIVE.missing,
-        calls=OWN_CALLS,
-        connects=True,
-    ),
-    Subject(
-        "RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0"), calls=OWN_CALLS, connects=True
-    ),
+    Subject("RDMA 1, native", "version 1 with rpcrdma_native", ours("rdma", "1", "1"), NATIVE.missing, calls=OWN_CALLS,
+            connects=True),
+    Subject("RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0"), calls=OWN_CALLS,
+            connects=True),
     Subject("TCP", "the same server and client over TCP", ours("tcp", "auto", "1"), calls=OWN_CALLS, connects=True),
-    Subject(
-        "libnfs",
-        "a client in C on our server over TCP",
-        libnfs,
-        installed(libnfs_client.library(), "apt-get install libnfs13"),
-    ),
-    Subject(
-        "gRPC",
-        "grpcio with asyncio; data in memory and no file",
-        grpc,
-        installed(module("grpc"), "pip install --group bench"),
-        files=False,
-        connects=True,
-    ),
-    Subject(
-        "libfabric",
-        "its tcp provider: fi_pingpong for NULL, fi_rma_bw of fabtests for READ and WRITE, no file",
-        libfabric,
-        installed(shutil.which("fi_pingpong"), "apt-get install libfabric-bin"),
-        calls=ALL_CALLS if FABTESTS else ("NULL",),
-        files=False,
-        takes=lambda order: order.call != "NULL" or order.in_flight == 1,
-    ),
-    Subject(
-        "iperf3",
-        "a TCP stream in buffers of the size, without replies",
-        iperf3,
-        installed(shutil.which("iperf3"), "apt-get install iperf3"),
-        calls=("READ", "WRITE"),
-        files=False,
-        # Buffers under way are not limited by replies, and they have at most 1 MiB.
-        takes=lambda order: order.in_flight > 1 and order.octets <= nfs_servers.CALL_OCTETS,
-    ),
-    Subject(
-        "echo",
-        "128 octets between two event loops of Python",
-        echo,
-        calls=("NULL",),
-        takes=lambda order: order.in_flight == 1,
-    ),
-    Subject(
-        "floor",
-        "benchmarks/floor.c: the system calls and digests of RDMA alone, in C",
-        floor,
-        installed(shutil.which("cc"), "apt-get install gcc"),
-    ),
-)
+    Subject("libnfs", "a client in C on our server over TCP", libnfs,
+            installed(libnfs_client.library(), "apt-get install libnfs13")),
+    Subject("gRPC", "grpcio with asyncio; data in memory and no file", grpc,
+            installed(module("grpc"), "pip install --group bench"), files=False, connects=True),
+    Subject("libfabric", "its tcp provider: fi_pingpong for NULL, fi_rma_bw of fabtests for READ and WRITE, no file",
+            libfabric, installed(shutil.which("fi_pingpong"), "apt-get install libfabric-bin"),
+            calls=ALL_CALLS if FABTESTS else ("NULL",), files=False,
+            takes=lambda order: order.call != "NULL" or order.in_flight == 1),
+    Subject("iperf3", "a TCP stream in buffers of the size, without replies", iperf3,
+            installed(shutil.which("iperf3"), "apt-get install iperf3"), calls=("READ", "WRITE"), files=False,
+            # Buffers under way are not limited by replies, and they have at most 1 MiB.
+            takes=lambda order: order.in_flight > 1 and order.octets <= nfs_servers.CALL_OCTETS),
+    Subject("echo", "128 octets between two event loops of Python", echo, calls=("NULL",),
+            takes=lambda order: order.in_flight == 1),
+    Subject("floor", "benchmarks/floor.c: the system calls and digests of RDMA alone, in C", floor,
+            installed(shutil.which("cc"), "apt-get install gcc")),
+)  # fmt: skip
 PARTLY_MISSING = {
     "libfabric, READ and WRITE": installed(
         FABTESTS, "build fabtests of https://github.com/ofiwg/libfabric, which Debian leaves out"

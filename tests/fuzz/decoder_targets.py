@@ -389,52 +389,30 @@ DECODERS = [
     FuzzTarget("rpc_call", call_header, golden("rpc/headers.toml", "call")),
     FuzzTarget("rpc_reply", reply_header, golden("rpc/headers.toml", "reply")),
     FuzzTarget("rpc_auth_sys", auth_sys, _auth_seeds()),
-    FuzzTarget(
-        "rpc_record",
-        record,
-        [b"\0\3\0\0\0\4abcd\x80\0\0\2ef\x80\0\0\1g", b"\0\0\x80\0\0\x80" + bytes(128), b"\0\1" + bytes(80)],
-    ),
-    FuzzTarget(
-        "rpc_records_both_ways",
-        records_both_ways,
-        [
-            _record(_call(v3.GETATTR, _HANDLE_FIRST[0])) + _record(bytes.fromhex("00000003 00000001") + bytes(16)),
-            _record(bytes.fromhex("00000001 00000001") + bytes(16) + b"\0\0\0\5"),
-            _record(bytes(8)) + b"\0\0\0\4abcd\x80\0\0\2ef",
-        ],
-    ),
-    FuzzTarget(
-        "rpc_dispatch",
-        dispatch,
-        [
-            bytes(4) + _call(v3.GETATTR, _HANDLE_FIRST[0]),
-            (40 + 36 + 8 + 12).to_bytes(2, "big") + b"\0\x20" + _call(v3.WRITE, _HANDLE_FIRST[1] + bytes(12)),
-            bytes(4) + _call(mount.MNT, b"\0\0\0\1/\0\0\0"),
-        ],
-    ),
+    FuzzTarget("rpc_record", record,
+               [b"\0\3\0\0\0\4abcd\x80\0\0\2ef\x80\0\0\1g", b"\0\0\x80\0\0\x80" + bytes(128), b"\0\1" + bytes(80)]),
+    FuzzTarget("rpc_records_both_ways", records_both_ways,
+               [_record(_call(v3.GETATTR, _HANDLE_FIRST[0])) + _record(bytes.fromhex("00000003 00000001") + bytes(16)),
+                _record(bytes.fromhex("00000001 00000001") + bytes(16) + b"\0\0\0\5"),
+                _record(bytes(8)) + b"\0\0\0\4abcd\x80\0\0\2ef"]),
+    FuzzTarget("rpc_dispatch", dispatch,
+               [bytes(4) + _call(v3.GETATTR, _HANDLE_FIRST[0]),
+                (40 + 36 + 8 + 12).to_bytes(2, "big") + b"\0\x20" + _call(v3.WRITE, _HANDLE_FIRST[1] + bytes(12)),
+                bytes(4) + _call(mount.MNT, b"\0\0\0\1/\0\0\0")]),
     FuzzTarget("rpc_port_mapper", procedure_target(PMAPPROC_GETPORT), _ZEROS[:2]),
     FuzzTarget("rpc_bindings", procedure_target(RPCBPROC_DUMP), _ZEROS[:2]),
     FuzzTarget("iwarp_startup_frame", startup_frame, golden("iwarp/frames.toml", "startup")),
     FuzzTarget("iwarp_read_header", read_header, [bytes(28), bytes(range(30))]),
-    FuzzTarget(
-        "iwarp_terminate",
-        terminate,
-        [frame[20:-4] for frame in golden("iwarp/frames.toml", "fpdu") if len(frame) > 28]
-        + [b"\x11\x00\xc0\x00\x00\x12" + b"\xc1" + bytes(40), b"\x01\x00\xe0\x00" + bytes(60)],
-    ),
+    FuzzTarget("iwarp_terminate", terminate,
+               [frame[20:-4] for frame in golden("iwarp/frames.toml", "fpdu") if len(frame) > 28]
+               + [b"\x11\x00\xc0\x00\x00\x12" + b"\xc1" + bytes(40), b"\x01\x00\xe0\x00" + bytes(60)]),
     FuzzTarget("transport_header_v1", header_v1, golden("transport/headers.toml", "header", "malformed")),
     FuzzTarget("transport_private_data", private_data, [b"\xf6\xab\x0e\x18\x01\x01\x03\x03", b"\xf6\xab" * 9]),
-    FuzzTarget(
-        "xdr_items",
-        xdr_items,
-        [
-            bytes(64),
-            bytes(range(8, 24)) + bytes(64),
-            bytes(16) + bytes.fromhex(vectors("xdr/file.toml")["file"]["hex"]),
-        ],
-    ),
+    FuzzTarget("xdr_items", xdr_items,
+               [bytes(64), bytes(range(8, 24)) + bytes(64),
+                bytes(16) + bytes.fromhex(vectors("xdr/file.toml")["file"]["hex"])]),
     *(FuzzTarget(name, procedure_target(procedure), _ZEROS + _HANDLE_FIRST) for name, procedure in _PROCEDURES),
     FuzzTarget("nfs3_file_handle", file_handle, [HANDLE, bytes(64)]),
     FuzzTarget("service_url", url, [b"rdma://host:1/a%20b", b"tcp://[::1]/", b"rdma://192.0.2.1"]),
-]
+]  # fmt: skip
 """The targets, named after the message or item that they decode."""

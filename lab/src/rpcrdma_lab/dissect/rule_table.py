@@ -62,70 +62,34 @@ _VERSION_1 = (
     Rule(("RDMA_NOMSG",), ("not chunks",), "rdma_proc", "no chunk holds the RPC message", "RFC 8166 4.5.2", "V1-41"),
     Rule(("RDMA_MSGP",), (), "rdma_proc", "padded messages are never sent", "RFC 8166 4.6.1", "V1-68"),
     Rule(("RDMA_DONE",), (), "rdma_proc", "RDMA_DONE is never sent", "RFC 8166 4.6.2", "V1-71"),
-    Rule(
-        ("RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE"),
-        ("not credits",),
-        "rdma_credit",
-        "neither a request nor a grant may be 0",
-        "RFC 8166 3.3.1",
-        "V1-3",
-    ),
+    Rule(("RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE"), ("not credits",), "rdma_credit",
+         "neither a request nor a grant may be 0", "RFC 8166 3.3.1", "V1-3"),
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "RFC 8166 4.3.1", "V1-44"),
-)
+)  # fmt: skip
 
 _VERSION_2 = (
     Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-00 6.3.1"),
     Rule((), ("reserved",), "rdma_flags", "reserved flags are set", "version-two-00 6.3.2", "V2-37"),
-    Rule(
-        ("RDMA2_NOMSG", "RDMA2_ERROR", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT", "ROPT_REPTERR"),
-        ("more",),
-        "rdma_flags",
-        "{kind} does not go on in another message",
-        "version-two-00 6.3.2",
-        "V2-42",
-    ),
-    Rule(
-        ("RDMA2_MSG",),
-        ("more", "chunks"),
-        "rdma_flags",
-        "chunks belong into the last message of a sequence",
-        "version-two-00 6.3.2",
-        "V2-43",
-    ),
-    Rule(
-        ("RDMA2_ERROR",), ("not response",), "rdma_flags", "an error has RESPONSE set", "version-two-00 6.3.2", "V2-40"
-    ),
+    Rule(("RDMA2_NOMSG", "RDMA2_ERROR", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT", "ROPT_REPTERR"), ("more",),
+         "rdma_flags", "{kind} does not go on in another message", "version-two-00 6.3.2", "V2-42"),
+    Rule(("RDMA2_MSG",), ("more", "chunks"), "rdma_flags", "chunks belong into the last message of a sequence",
+         "version-two-00 6.3.2", "V2-43"),
+    Rule(("RDMA2_ERROR",), ("not response",), "rdma_flags", "an error has RESPONSE set", "version-two-00 6.3.2",
+         "V2-40"),
     Rule((), ("call", "response"), "rdma_flags", "RESPONSE does not fit to a call", "version-two-00 6.3.2", "V2-38"),
-    Rule(
-        (), ("reply", "not response"), "rdma_flags", "RESPONSE does not fit to a reply", "version-two-00 6.3.2", "V2-38"
-    ),
+    Rule((), ("reply", "not response"), "rdma_flags", "RESPONSE does not fit to a reply", "version-two-00 6.3.2",
+         "V2-38"),
     Rule(("RDMA2_MSG",), ("not payload", "not more"), "rdma_htype", _NO_PART, "version-two-00 6.4.1"),
-    Rule(
-        ("RDMA2_NOMSG",),
-        ("not more", "not chunks", "XID"),
-        "rdma_xid",
-        "no chunk holds an RPC message, and a grant has XID 0",
-        "version-two-00 6.4.2",
-        "V2-47",
-    ),
-    Rule(
-        ("RDMA2_NOMSG",),
-        ("not more", "chunks", "not response", "not zero"),
-        "rdma_chunks",
-        "no Position-Zero Read chunk holds the RPC call",
-        "version-two-00 6.4.2",
-    ),
-    Rule(
-        ("RDMA2_NOMSG",),
-        ("not more", "chunks", "response", "not Reply chunk"),
-        "rdma_chunks",
-        "no Reply chunk holds the RPC reply",
-        "version-two-00 6.4.2",
-    ),
+    Rule(("RDMA2_NOMSG",), ("not more", "not chunks", "XID"), "rdma_xid",
+         "no chunk holds an RPC message, and a grant has XID 0", "version-two-00 6.4.2", "V2-47"),
+    Rule(("RDMA2_NOMSG",), ("not more", "chunks", "not response", "not zero"), "rdma_chunks",
+         "no Position-Zero Read chunk holds the RPC call", "version-two-00 6.4.2"),
+    Rule(("RDMA2_NOMSG",), ("not more", "chunks", "response", "not Reply chunk"), "rdma_chunks",
+         "no Reply chunk holds the RPC reply", "version-two-00 6.4.2"),
     Rule(("RDMA2_MSG",), ("zero",), "rdma_reads", "Position Zero beside a payload", "version-two-00 4.5.4"),
     Rule((), ("foreign handle", "not response"), "rdma_inv_handle", _FOREIGN, "version-two-00 6.3.3", "V2-78"),
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-00 6.3.3"),
-)
+)  # fmt: skip
 
 RULES: Mapping[str, tuple[Rule, ...]] = {"1": _VERSION_1, "2": _VERSION_2}
 """The rules of each protocol version, "1" or "2"."""
