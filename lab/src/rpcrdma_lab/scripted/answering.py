@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
-from rpcrdma_lab.scripted.conversation import LeftCourse, LiveConversation, Outcome
+from rpcrdma_lab.scripted.conversation import BOTH_PRIVATE, LeftCourse, LiveConversation, Outcome
 from rpcrdma_lab.scripted.form import check_conversation
 from rpcrdma_lab.scripted.layouts import LAYOUTS, is_call, is_continued
 from rpcrdma_lab.scripted.matching import difference
@@ -36,7 +36,6 @@ from rpcrdma_lab.scripted.values import Names, number, octets
 
 __all__ = ["PeerMaker", "ServingConversation"]
 
-_PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
 _INLINE_OCTETS = {"1": 1024, "2": 4096}
 """By protocol version, the inline threshold in octets of a client whose private data states none (RFC 8166, 3.3.2)."""
 _GARBAGE_ARGS = 4
@@ -44,6 +43,7 @@ _NO_CALL = "the client made no call of this kind"
 _ROUNDS = 8
 """Pauses in which further calls may come at once: a client that mounts begins with calls one by one."""
 
+_Fields: TypeAlias = Mapping[str, Any]
 PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
 """Makes the peer for a client's connection; arguments are the log of the peer and the names that steps refer to."""
 
@@ -66,7 +66,7 @@ class ServingConversation(LiveConversation):
         program: ProgramOverTcp | None = None,
         given: Mapping[str, int | bytes] | None = None,
     ) -> None:
-        names = Names({"private_data": _PRIVATE_DATA, "xid": 0, **(given or {})})
+        names = Names({"private_data": BOTH_PRIVATE, "xid": 0, **(given or {})})
         outcome = Outcome()
         peer = make_peer(outcome.passages, names)
         peer.takes_version = True
@@ -97,7 +97,7 @@ class ServingConversation(LiveConversation):
             return
         request = self._names.heard
         data = request["data"]
-        known = data[:5] == _PRIVATE_DATA[:5] and len(data) >= len(_PRIVATE_DATA)
+        known = data[:5] == BOTH_PRIVATE[:5] and len(data) >= len(BOTH_PRIVATE)
         if known:
             self._inline_octets = (data[7] + 1) * 1024
         self._names.given["inline_octets"] = self._inline_octets or _INLINE_OCTETS["1"]
@@ -280,13 +280,7 @@ class ServingConversation(LiveConversation):
             LeftCourse: the call exceeds the limits of octets or messages, or a further message or an RDMA Read fails.
             RemoteProtocolError: an item's position or segments are wrong.
         """
-        transmissions = [request]
-        while len(transmissions) < request["header"]["count"]:
-            transmissions.append(await self._further(request["header"]["xid"]))
-            if sum(len(each["body"]) for each in transmissions) > RAW_CALL_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
-            if len(transmissions) > RAW_WAITING_MAX:
-                raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
+        transmissions = await self._all_of(request, lambda found: len(found) < request["header"]["count"])
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
         segments = segments_of_items(request["header"])
         parts = placed_items(transmissions, self._own_buffer)
@@ -301,15 +295,24 @@ class ServingConversation(LiveConversation):
         Raises:
             LeftCourse: the call exceeds the limits of octets or messages, or the next event does not continue the call.
         """
-        body = call["body"]
-        for _ in range(RAW_WAITING_MAX):
-            if not is_continued(self._peer.version, call["header"]):
-                return {**call, "body": body}
-            call = await self._further(call["header"]["xid"])
-            body += call["body"]
-            if len(body) > RAW_CALL_OCTETS_MAX:
+        version = self._peer.version
+        found = await self._all_of(call, lambda found: is_continued(version, found[-1]["header"]))
+        return {**found[-1], "body": b"".join(each["body"] for each in found)}
+
+    async def _all_of(self, first: _Fields, goes_on: Callable[[list[_Fields]], bool]) -> list[_Fields]:
+        """Returns the fields of all messages of a call, receiving further ones while `goes_on` of those before.
+
+        Raises:
+            LeftCourse: the call exceeds the limits of octets or messages, or a further message fails.
+        """
+        found = [first]
+        while goes_on(found):
+            found.append(await self._further(first["header"]["xid"]))
+            if sum(len(each["body"]) for each in found) > RAW_CALL_OCTETS_MAX:
                 raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
-        raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
+            if len(found) > RAW_WAITING_MAX:
+                raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
+        return found
 
     async def _further(self, xid: int) -> Mapping[str, Any]:
         """Waits for the next message of the call with this XID, and returns its fields, as `read_message` does.

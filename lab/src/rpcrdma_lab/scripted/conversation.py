@@ -28,6 +28,7 @@ from rpcrdma_lab.scripted.recorded_stream import open_recorded
 from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = [
+    "BOTH_PRIVATE",
     "Failure",
     "LeftCourse",
     "LiveConversation",
@@ -41,7 +42,7 @@ _BESIDE_STEP = frozenset({"aside", "breaks"})
 """Keys of a step beside its kind."""
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
 """Keys of a pattern beside its kind."""
-_BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
+BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RPC-over-RDMA private data (RFC 8797) with 4096 octets for each direction and remote invalidation."""
 _EVENTS: Mapping[str, str] = {
     "startup": "an accepted start-up",
@@ -182,7 +183,7 @@ async def open_conversation(
     names = Names(
         {
             "xid": 0x0BADCAFE,
-            "private_data": _BOTH_PRIVATE,
+            "private_data": BOTH_PRIVATE,
             "startup_flags": STARTUP_ENHANCED | STARTUP_CRC * target.crc,
             **(given or {}),
         }

@@ -5,12 +5,13 @@ docs/send.md has the fields, also those of deliberate mistakes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rpcrdma_lab.scripted.form import check_header, check_message
 from rpcrdma_lab.scripted.header_fields import MAKERS, READERS, Short, make_word, word_at
-from rpcrdma_lab.scripted.layouts import LAYOUTS
+from rpcrdma_lab.scripted.layouts import LAYOUTS, version_of_first
+from rpcrdma_lab.scripted.peer_interface import Heard, ScriptedPeer
 from rpcrdma_lab.scripted.placement_fields import (
     PLACEMENT_MAKERS,
     PLACEMENT_READERS,
@@ -21,6 +22,7 @@ from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, Names, number, octet
 
 __all__ = [
     "UNKNOWN",
+    "heard_message",
     "kind_words",
     "make_message",
     "message_words",
@@ -251,6 +253,19 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
     elif named:
         return named
     return f"{words} in {named}" if named else words
+
+
+def heard_message(peer: ScriptedPeer, note: Callable[..., None], payload: bytes, invalidates: int | None) -> Heard:
+    """Returns the event of a Send that `peer` has received, and logs it by `note` (see `PassageLog.note`).
+
+    Sets the version of `peer` if it `takes_version`. `invalidates` is the handle that the Send invalidates, or None.
+    """
+    if peer.takes_version:
+        peer.version, peer.takes_version = version_of_first(payload), False
+    fields = read_message(peer.version, payload) | {"invalidates": invalidates}
+    how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
+    note(f"{how}, {len(payload)} octets: {message_words(peer.version, fields)}", payload, ours=False)
+    return Heard("message", fields)
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:

@@ -25,9 +25,8 @@ from rpcrdma_lab.scripted.frames import (
     read_segment,
     read_startup,
 )
-from rpcrdma_lab.scripted.layouts import version_of_first
 from rpcrdma_lab.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
-from rpcrdma_lab.scripted.messages import message_words, read_message
+from rpcrdma_lab.scripted.messages import heard_message
 from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma_lab.scripted.segmented import FrameFault, SegmentedMessage
 from rpcrdma_lab.scripted.values import Names, number
@@ -92,36 +91,17 @@ class RawPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern for `difference` that the start-up of a client has to match: the key of an MPA Request frame."""
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Sends the MPA Reply to a client's start-up, which accepts the connection.
-
-        Frames have CRCs afterwards if either end demands them.
-
-        Args:
-            request: the fields of the client's start-up event.
-            fields: values of the reply's fields (see `make_startup`) in place of the usual ones.
-            where: the path of `fields` for error texts.
-
-        Raises:
-            LocalProtocolError: the value of a field is not valid.
-        """
+        # Frames have a CRC from then on if either end demands it.
         reply = {"key": {"text": "MPA ID Rep Frame"}, "revision": request["revision"], "enhanced": request["enhanced"]}
         flags = STARTUP_CRC * self.crc | STARTUP_ENHANCED * request["enhanced"]
         await self.start({**reply, "flags": flags, **fields}, where)
         self.crc = self.crc or bool(request["crc"])
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
-
-        Flag C of the frame sets `crc` (whether later frames of both ends have a CRC), flag M says whether frames of the
-        other end are expected to have markers. `where` is the path of `fields` for error texts.
-
-        Raises:
-            LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.
-        """
+        # Flag C sets `crc`; flag M says whether frames of the other end are expected to have markers.
         made = make_startup(fields, self._names, where)
         flags = made[STARTUP_FLAGS_AT] if len(made) > STARTUP_FLAGS_AT else 0
         self.crc = bool(flags & STARTUP_CRC)
@@ -130,29 +110,13 @@ class RawPeer:
         await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
-        """Registers memory that the other end may access by RDMA, and returns the region.
-
-        Args:
-            handle: the steering tag of the region; a region that has it already is replaced.
-            offset: the address of the first octet of `data`.
-            data: the memory, which is not copied.
-            may: the access of the other end, "read" or "write".
-        """
         region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
         return region
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the other end's access to a region that `register` has returned; later accesses are refused."""
         del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Writes octets to the TCP stream as they are, and logs them; an error of the connection is ignored.
-
-        Args:
-            octets: the octets.
-            text: the description of the octets for the log.
-            pieces: the number of octets in each write, with 2 ms between writes; 0 writes everything together.
-        """
         self.note(text, octets, ours=True)
         step = pieces or max(len(octets), 1)
         with contextlib.suppress(OSError):
@@ -165,18 +129,7 @@ class RawPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends an RDMAP message in FPDUs; an error of the connection is ignored.
-
-        Args:
-            payload: the octets after the DDP header.
-            ddp: unusual values of DDP fields for `make_segments`; "opcode" is Send if it is not given.
-            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the number of octets in each write.
-            text: the description for the log, to which values of `ddp` and `mpa` are added; None makes one of the
-                opcode and the length.
-
-        Raises:
-            LocalProtocolError: the value of a field is not valid.
-        """
+        """Sends an RDMAP message in FPDUs; `mpa` may also have "pieces", the number of octets in each write."""
         segments = make_segments(payload, ddp, self._numbers, self._names)
         frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc, markers=self._markers) for each in segments)
         opcode = ddp.get("opcode", "send")
@@ -194,33 +147,26 @@ class RawPeer:
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Writes `data` by RDMA Write to address `offset` in memory `handle` of the other end; ignores OSError."""
         ddp = {"opcode": "write", "handle": handle, "offset": offset, "segment_octets": _SEGMENT_OCTETS}
         await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Sends an RDMA Read Request for `length` octets from the address `offset` of the memory with this handle.
-
-        Does not wait for the response: `next` later returns an event "read_response" for each segment of the data.
-        Returns the handle of the sink, which is "handle" in the fields of these events.
-        """
+        """Sends an RDMA Read Request; `next` later returns an event "read_response" for each segment of the data."""
         request = _READ_REQUEST.pack(_SINK_HANDLE, 0, length, handle, offset)
         text = f"RDMA Read Request of {handle:#x}, {length} octets"
         await self.send_message(request, {"opcode": "read_request"}, {}, text)
         return _SINK_HANDLE
 
     async def remind(self) -> None:
-        """Sends an RDMA Write of zero octets: it makes siw, Linux's software iWARP, process an overlooked message."""
+        # This makes siw, Linux's software iWARP, process an overlooked message.
         await self.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
 
     def end(self) -> None:
-        """Closes the sending direction of the TCP stream; `next` still receives."""
         self.note("end of the stream", ours=True)
         with contextlib.suppress(OSError):
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Aborts the TCP connection, and waits until it is closed."""
         if self._ahead is not None:
             self._ahead.cancel()
         self._writer.transport.abort()
@@ -228,11 +174,7 @@ class RawPeer:
             await self._writer.wait_closed()
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, serves RDMA accesses meanwhile, and returns the event.
-
-        A fault of the other end is an event "broken", after which the next call reads the following frame. Once the
-        connection has ended, each call returns an event "end".
-        """
+        """Waits for the next event; after "broken", a fault, the next call reads the following frame."""
         while True:
             try:
                 heard = await (self._next_segment() if self.started else self._next_startup())
@@ -392,12 +334,7 @@ class RawPeer:
         invalidates = segment["invalidate"] if opcode in _INVALIDATING else None
         if invalidates is None and segment["invalidate"]:
             return self._broken(FrameFault("a Send without Invalidate names a steering tag", "RD-2"), frame)
-        if self.takes_version:
-            self.version, self.takes_version = version_of_first(payload), False
-        fields = read_message(self.version, payload) | {"invalidates": invalidates}
-        how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
-        self.note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
-        return Heard("message", fields)
+        return heard_message(self, self.note, payload, invalidates)
 
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
         """Answers an RDMA Read Request of the other end with its Response, and returns None.

@@ -29,8 +29,7 @@ from rpcrdma.provider import (
     Verb,
 )
 from rpcrdma_lab.limits import RAW_WAITING_MAX
-from rpcrdma_lab.scripted.layouts import version_of_first
-from rpcrdma_lab.scripted.messages import message_words, read_message
+from rpcrdma_lab.scripted.messages import heard_message
 from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma_lab.scripted.values import Names, number, octets
 
@@ -115,18 +114,11 @@ class QueuePairPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """An empty pattern, which matches any start-up of a client: the provider decodes start-up frames itself."""
+        # The provider decodes start-up frames itself.
         return {}
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Opens the queue pair and requests the connection, with "data" of `fields` as the private data.
-
-        Does not wait: the established connection is an event "startup". `where` is the path of `fields`.
-
-        Raises:
-            LocalProtocolError: `fields` has another field, or "data" is malformed; the error's text has the path.
-            OSError: the provider makes no queue pair.
-        """
+        """Opens the queue pair and requests the connection; "data", the private data, is the only field."""
         data = self._private_data(fields, where)
         self._note(f"request for a connection, {len(data)} octets of private data", data, ours=True)
         try:
@@ -137,13 +129,7 @@ class QueuePairPeer:
         driver.flush()
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
-        """Accepts a client's connection with "data" of `fields` as the private data.
-
-        `where` is the path of `fields`. `request` is not used.
-
-        Raises:
-            LocalProtocolError: `fields` has another field, or "data" is malformed; the error's text has the path.
-        """
+        """Accepts a client's connection; "data", the private data, is the only field."""
         data = self._private_data(fields, where)
         assert self._driver is not None, "a client has asked"
         self._note(f"acceptance of the connection, {len(data)} octets of private data", data, ours=True)
@@ -172,37 +158,25 @@ class QueuePairPeer:
             driver.queue_pair.post_receive(buffer, buffer)
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
-        """Registers `data` for RDMA accesses of the other end, "read" or "write" as `may` says.
-
-        Returns the region with the handle and offset that the provider has chosen; the arguments `handle` and `offset`
-        are not used.
-        """
+        """Registers `data`; the provider chooses the handle and the offset of the region."""
         assert self._driver is not None, "memory belongs to a connection"
         region = self._driver.protection_domain.register(data, _RIGHTS[may])
         self._regions.append(region)
         return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Invalidates the registration of a region that `register` has returned and that is still registered."""
         assert self._driver is not None, "memory belongs to a connection"
         (region,) = (each for each in self._regions if each.handle == memory.handle)
         self._regions.remove(region)
         self._driver.protection_domain.invalidate(region)
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
-        """Always raises LocalProtocolError, since a queue pair has no octet stream."""
         raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")
 
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Posts a Send of `payload`; a Send with Invalidate if `ddp` has its fields (see `is_invalidation`).
-
-        `ddp` must be empty otherwise, and `mpa` always. `text` describes the message in the log; None: a general text.
-
-        Raises:
-            LocalProtocolError: `ddp` or `mpa` has other fields, or the handle to be invalidated is no number.
-        """
+        """Posts a Send of `payload`, with Invalidate for `is_invalidation(ddp)`; other fields are not taken."""
         invalidate = None
         if is_invalidation(ddp):
             invalidate, ddp = number(ddp["invalidate"], self._names, "ddp.invalidate"), {}
@@ -214,18 +188,13 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Posts an RDMA Write of `data` to the other end's memory with this handle, from the address `offset` on."""
         assert self._driver is not None, "memory is written over a connection"
         self._note(f"RDMA Write to {handle:#x}, {len(data)} octets", ours=True)
         self._driver.queue_pair.post_write(data, [data], handle, offset)
         self._driver.flush()
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Posts an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
-
-        Does not wait for the data: `next` later returns them in one event "read_response". Returns the handle of the
-        sink, which this event has as "handle".
-        """
+        """Posts an RDMA Read; `next` later returns all its data in one event "read_response"."""
         assert self._driver is not None, "memory is read over a connection"
         self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
         sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -238,17 +207,12 @@ class QueuePairPeer:
         """Does nothing: over a provider, the other end overlooks no first message (see `RawTarget`)."""
 
     def end(self) -> None:
-        """Disconnects the queue pair, since its directions do not end separately."""
         self._note("end of the connection", ours=True)
         assert self._driver is not None, "a connection ends"
         self._driver.queue_pair.disconnect()
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, and returns it; after the end, returns an event "end" at once.
-
-        Other kinds of events are "startup", "message" and "read_response".
-        """
         while not self._heard:
             self._news.clear()
             await self._news.wait()
@@ -259,10 +223,7 @@ class QueuePairPeer:
         return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
 
     async def close(self) -> None:
-        """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s.
-
-        If no queue pair was opened, only releases the link. Does nothing if `close` was called before.
-        """
+        # If no queue pair was opened, there is only the link to release.
         driver, self._driver = self._driver, None
         if driver is None:
             if not self._released:
@@ -320,13 +281,7 @@ class QueuePairPeer:
             driver.queue_pair.post_receive(buffer, buffer)
         else:
             self._unposted.append(buffer)
-        invalidates = completion.invalidated
-        if self.takes_version:
-            self.version, self.takes_version = version_of_first(payload), False
-        fields = read_message(self.version, payload) | {"invalidates": invalidates}
-        how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
-        self._note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
-        self._tell(Heard("message", fields))
+        self._tell(heard_message(self, self._note, payload, completion.invalidated))
 
     def _tell(self, heard: Heard) -> None:
         self._heard.append(heard)
