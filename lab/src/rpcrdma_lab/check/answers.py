@@ -15,7 +15,6 @@ __all__ = [
     "accepted",
     "afterwards",
     "answered",
-    "discarded",
     "either",
     "ended",
     "error",
@@ -91,11 +90,6 @@ def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     `plus` is added to the XID of the check's first call; `others` are patterns of other permitted answers to it.
     """
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
-
-
-def discarded() -> list[Step]:
-    """Returns steps that check that the preceding message was discarded: only the NULL call after it is answered."""
-    return afterwards()
 
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rpcrdma_lab.check.statements import STATEMENTS
 from rpcrdma_lab.check.verdicts import FAILURES, Result, Verdict, judged
 from rpcrdma_lab.dissect.exchange_page import filled_page
 from rpcrdma_lab.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
-from rpcrdma_lab.dissect.page_text import page_text
+from rpcrdma_lab.dissect.sequence_svg import page_text
 from rpcrdma_lab.limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma_lab.scripted import Passage
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from rpcrdma_lab import limits
 from rpcrdma_lab.dissect.exchanges import Exchange
 from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
-from rpcrdma_lab.dissect.page_text import page_text
-from rpcrdma_lab.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
+from rpcrdma_lab.dissect.sequence_svg import ARROW_HEADS, Arrow, page_text, sequence_parts
 from rpcrdma_lab.dissect.shown_messages import body_words, elapsed, shown_messages
 
 __all__ = ["ExchangePage", "exchange_page", "filled_page"]

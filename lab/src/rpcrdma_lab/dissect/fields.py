@@ -62,6 +62,11 @@ class Field:
             found = next((one for one in found.fields if one.name == name), None) if found else None
         return found
 
+    def entries(self, *path: str) -> list[Field]:
+        """Returns the fields of the list at `path` (see `member`); [] if there is none."""
+        found = self.member(*path)
+        return found.fields if found is not None else []
+
     def number(self, *path: str) -> int | None:
         """Returns the value of the field at `path` (see `member`); None if there is none, or its value is no number."""
         found = self.member(*path)

@@ -140,6 +140,11 @@ class Header:
         """Returns the first field at any level of the header whose name is one of `names`; None if there is none."""
         return next((one for one in self.group.walk() if one.name in names), None)
 
+    def entries(self, *names: str) -> list[Field]:
+        """Returns the fields of the list that `find` finds; [] if there is none."""
+        found = self.find(*names)
+        return found.fields if found is not None else []
+
     def number(self, name: str) -> int:
         """Returns the number in the first field named `name` at any level; 0 if there is none, or it has no number."""
         found = self.find(name)
@@ -251,21 +256,16 @@ def _check_values(header: Header) -> None:
             header.fault_at(one, "neither a request's nor a response's", one.section)
 
 
-def _entries(header: Header, *names: str) -> list[Field]:
-    listed = header.find(*names)
-    return listed.fields if listed is not None else []
-
-
 def _position(entry: Field) -> int:
     return entry.number("position") or entry.number("rdma_position") or 0
 
 
 def _collect_chunks(header: Header) -> None:
-    for entry in _entries(header, "rdma_reads"):
+    for entry in header.entries("rdma_reads"):
         segment = _segment(entry.member("target") or entry.member("rdma_target"))
         if segment is not None:
             header.reads.append((_position(entry), segment))
-    header.writes = [_segments(entry) for entry in _entries(header, "rdma_writes", "rdma_provisional_writes")]
+    header.writes = [_segments(entry) for entry in header.entries("rdma_writes", "rdma_provisional_writes")]
     _collect_explicit(header)
     reply = header.find("rdma_reply", "rdma_provisional_reply")
     if reply is not None and reply.fields:
@@ -278,18 +278,13 @@ def _collect_explicit(header: Header) -> None:
     The segments of a request's data items are added to `header.reads`. The segments of each result, in a request or a
     response, become a chunk of `header.writes`.
     """
-    for entry in _entries(header, "optxrq_ddp"):
+    for entry in header.entries("optxrq_ddp"):
         position = entry.number("xmdmi_disp") or 0
         header.reads += [(position, segment) for segment in _segments(entry)]
-    results = [one for entry in _entries(header, "optxrq_rsd") for one in _entries_of(entry, "xmdrsds_items")]
-    for entry in [*results, *_entries(header, "optxrs_ddp")]:
+    results = [one for entry in header.entries("optxrq_rsd") for one in entry.entries("xmdrsds_items")]
+    for entry in [*results, *header.entries("optxrs_ddp")]:
         if segments := _segments(entry):
             header.writes.append(segments)
-
-
-def _entries_of(entry: Field, name: str) -> list[Field]:
-    listed = entry.member(name)
-    return listed.fields if listed is not None else []
 
 
 def _segments(chunk: Field) -> list[MemorySegment]:

@@ -7,7 +7,7 @@ payload are shown without a name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rpcrdma_lab import limits
 from rpcrdma_lab.dissect.fields import Field, FieldFault
@@ -18,10 +18,8 @@ _STRUCTURE, _PLACES, _PADDING = "rtrext 8.3", "rtrext 7.3", "rtrext 11"
 _PLACEABLE = 1
 
 
-class Structure(NamedTuple):
-    """The segments of one receive buffer into which bulk data may be placed: start and length in octets of each."""
-
-    placeable: tuple[tuple[int, int], ...]
+Structure: TypeAlias = tuple[tuple[int, int], ...]
+"""The segments of one receive buffer into which bulk data may be placed: start and length in octets of each."""
 
 
 class PlacedItem(NamedTuple):
@@ -81,7 +79,7 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
     octets = told.number("xmrbuf_length")
     if octets != start:
         return None, [f"the segments have {start} octets, the buffer {octets}"]
-    return Structure(tuple(placeable)), []
+    return tuple(placeable), []
 
 
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
@@ -91,13 +89,13 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
     number of transmissions, each of which takes one buffer.
     """
     wrong = []
-    known = len(structure.placeable)
+    known = len(structure)
     for item in items:
         beyond = [number for number in item.numbers if number >= known * count]
         if beyond:
             wrong.append((item, "xmdl_bsnum", f"segment {beyond[0]}, the group has {known * count}"))
             continue
-        lengths = [structure.placeable[number % known][1] for number in item.numbers]
+        lengths = [structure[number % known][1] for number in item.numbers]
         if lengths and item.offset >= lengths[0]:
             wrong.append((item, "xmdl_offset", f"offset {item.offset} in a segment of {lengths[0]} octets"))
         elif item.length > sum(lengths) - item.offset:
@@ -114,12 +112,11 @@ def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, l
     and segments beyond the last transmission are in parts of further numbers.
     """
     found: dict[int, list[Part]] = {}
-    placeable = structure.placeable
     for item in items:
         at, skip = 0, item.offset
-        for segment in item.numbers if placeable else ():
-            transmission, index = divmod(segment, len(placeable))
-            start, length = placeable[index]
+        for segment in item.numbers if structure else ():
+            transmission, index = divmod(segment, len(structure))
+            start, length = structure[index]
             taken = min(max(0, length - skip), item.length - at)
             if taken:
                 found.setdefault(transmission, []).append(Part(start + skip, start + skip + taken, item, at))

@@ -81,7 +81,7 @@ class RoceConnection(RdmaConnection):
             yield from self._told(end, half.finish())
 
     def _acknowledged(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
-        (word,) = packet.extended(0, _ACKNOWLEDGE)
+        (word,) = packet.extended(_ACKNOWLEDGE)
         syndrome, code = syndrome_of(word >> 24), word >> 24 & 0x1F
         if syndrome is Syndrome.ACK:
             self.halves[1 - end].order.acknowledge(packet.psn)

@@ -274,7 +274,7 @@ def _answers(response: RocePacket, request: RocePacket) -> bool:
         return False
     if kind.operation is not Operation.READ_REQUEST:
         return response.psn == request.psn
-    asked = request.extended(0, _READ)[2]
+    asked = request.extended(_READ)[2]
     return 0 <= ahead_of(response.psn, request.psn) <= max(asked - 1, 0) // _SMALLEST_MTU_OCTETS
 
 

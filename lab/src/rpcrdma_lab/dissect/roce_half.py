@@ -83,7 +83,7 @@ class RoceHalf:
         """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
-            asked = packet.extended(0, _REACH)[2]
+            asked = packet.extended(_REACH)[2]
             numbers = None if self.mtu_octets is None else max(-(-asked // self.mtu_octets), 1)
         elif _is_full(packet):
             self.mtu_octets = packet.octets
@@ -136,7 +136,7 @@ class RoceHalf:
                 yield whole
 
     def _read_request(self, packet: RocePacket) -> RdmapMessage:
-        offset, handle, asked = packet.extended(0, _REACH)
+        offset, handle, asked = packet.extended(_REACH)
         self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
         faults = self._cut_short(packet)
         return RdmapMessage(
@@ -173,7 +173,7 @@ class RoceHalf:
     def _begun(self, packet: RocePacket) -> RdmapMessage:
         message = RdmapMessage(_opcode(packet), packet.fields(), self._cut_short(packet))
         if message.opcode == _WRITE:
-            message.offset, message.handle, _ = packet.extended(0, _REACH)
+            message.offset, message.handle, _ = packet.extended(_REACH)
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
@@ -188,7 +188,7 @@ class RoceHalf:
         assert packet.kind is not None
         if INVALIDATE_ROWS in packet.kind.headers:
             message.opcode = _SEND_INVALIDATE
-            (message.handle,) = packet.extended(0, _KEY)
+            (message.handle,) = packet.extended(_KEY)
             if message.segments > 1:
                 message.groups += packet.fields()[1:]
         if packet.header[1] & _SOLICITED_BIT:

@@ -54,16 +54,9 @@ class RocePacket(NamedTuple):
             at += table.size
         return found
 
-    def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
-        """Decodes an extended header of the packet; returns its numbers. `kind` must not be None.
-
-        Args:
-            index: the number of the header, from 0 for the first one after the base header.
-            layout: the struct of its numbers.
-        """
-        assert self.kind is not None
-        at = BASE_ROWS.size + sum(table.size for table in self.kind.headers[:index])
-        return layout.unpack_from(self.header, at)
+    def extended(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Decodes the first extended header of the packet, whose numbers `layout` has; returns them."""
+        return layout.unpack_from(self.header, BASE_ROWS.size)
 
 
 def ahead_of(psn: int, other: int) -> int:

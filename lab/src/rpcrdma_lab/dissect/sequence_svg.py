@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rpcrdma_lab.dissect.page_text import page_text
+from rpcrdma.commands.console import printable
 
-__all__ = ["ARROW_HEADS", "Arrow", "sequence_parts", "svg_text"]
+__all__ = ["ARROW_HEADS", "Arrow", "page_text", "sequence_parts", "svg_text"]
 
 ARROW_HEADS = """\
 <defs>
@@ -20,6 +21,11 @@ ARROW_HEADS = """\
 """The SVG definitions of arrowheads, which a document with arrows has to contain once."""
 
 _STEP, _LINE = 52, 16
+
+
+def page_text(text: str) -> str:
+    """Returns `text` with escapes for control characters, and with entities for markup characters of HTML and XML."""
+    return html.escape(printable(text))
 
 
 @dataclass(frozen=True, slots=True)

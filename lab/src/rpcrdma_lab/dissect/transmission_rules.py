@@ -52,7 +52,7 @@ def _check_positions(header: Header, name: str) -> None:
     Only items outside the payload are checked. `name` is the name of the field with the list of items.
     """
     end = 0
-    for entry in _entries(header, name):
+    for entry in header.entries(name):
         position, length = entry.number("xmdmi_disp") or 0, entry.number("xmdmi_length") or 0
         if entry.number("xmdmi_where", "xmdl_type") not in _MOVED:
             continue
@@ -66,7 +66,7 @@ def _check_positions(header: Header, name: str) -> None:
 def _check_ranges(header: Header) -> None:
     """Adds a fault to `header` for each range of response directions that ends before it begins, or is out of order."""
     before = 0
-    for entry in _entries(header, "optxrq_rsd"):
+    for entry in header.entries("optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0
         if end < begin:
             _mark(header, entry, "xmdrsdr_end", f"the range begins at {begin}", "rtrext 7.4", "RT-9")
@@ -74,11 +74,6 @@ def _check_ranges(header: Header) -> None:
             reason = f"{before} or more is needed after the range before"
             _mark(header, entry, "xmdrsdr_begin", reason, "rtrext 7.4", "RT-9")
         before = max(before, begin + 1, end)
-
-
-def _entries(header: Header, name: str) -> list[Field]:
-    listed = header.find(name)
-    return listed.fields if listed is not None else []
 
 
 def _mark(header: Header, entry: Field, name: str, reason: str, section: str, requirement: str = "") -> None:

@@ -193,8 +193,7 @@ class Transmissions:
         self._end_unfinished(end, piece, "rtrext 9.5")
         self._unsure.discard(end)
         count = header.number(f"{prefix}_count")
-        listed = header.find(f"{prefix}_ddp")
-        entries = listed.fields if listed is not None else []
+        entries = header.entries(f"{prefix}_ddp")
         items = [item for entry in entries if (item := _placed(entry)) is not None]
         structure = self._structure(end)
         group = self._groups[end] = _Group(
@@ -202,7 +201,7 @@ class Transmissions:
             header.kind,
             header.number("rdma_htype"),
             count,
-            None if structure is None and items else find_parts(items, structure or Structure(())),
+            None if structure is None and items else find_parts(items, structure or ()),
             header.reads,
             header.writes,
             header.response,
@@ -258,10 +257,8 @@ class Transmissions:
             reason = f"{count} transmissions, the receiver takes {told.request_limit}"
             _fault(header, piece, "optxrq_count", reason, "rtrext 8.4")
         directions = []
-        listed = header.find("optxrq_rsd")
-        for entry in listed.fields if listed is not None else []:
-            asked = entry.member("xmdrsds_items")
-            for one in asked.fields if asked is not None else []:
+        for entry in header.entries("optxrq_rsd"):
+            for one in entry.entries("xmdrsds_items"):
                 kind = one.number("xmdrsdi_loc", "xmdrsdl_type")
                 directions.append(_Direction(one.number("xmdrsdi_minlen") or 0, kind or 0))
         self._asked[end, header.xid] = _Asked(directions, header.number("optxrq_rsbuf"))
@@ -301,8 +298,7 @@ def _placed(entry: Field) -> PlacedItem | None:
     placed, length = entry.member("xmdmi_where", "xmdl_placed"), entry.number("xmdmi_length")
     if placed is None or length is None:
         return None
-    listed = placed.member("xmdl_bsnum")
-    numbers = [one.value for one in listed.fields if isinstance(one.value, int)] if listed is not None else []
+    numbers = [one.value for one in placed.entries("xmdl_bsnum") if isinstance(one.value, int)]
     return PlacedItem(entry.name, length, placed.number("xmdl_offset") or 0, tuple(numbers))
 
 

@@ -57,17 +57,17 @@ class _FaultFound(Exception):
 
 
 class Walk:
-    """Decodes XDR items in `data[start:end]`, one after another, by a definition; `end` None is the end of `data`.
+    """Decodes XDR items in `data`, from octet `start` on, one after another, by a definition.
 
     Offsets of fields and faults count from `start`. The first fault ends the decoding of an item, and is added to
     `faults`. Too many fields, or fields nested too deeply, are a fault, too (`limits.DISSECTED_FIELDS_MAX`,
     `limits.DISSECTED_DEPTH_MAX`).
     """
 
-    def __init__(self, definition: Definition, data: bytes, start: int = 0, end: int | None = None) -> None:
+    def __init__(self, definition: Definition, data: bytes, start: int = 0) -> None:
         self.definition = definition
         self.faults: list[FieldFault] = []
-        self._reader = Reader(data, start, end)
+        self._reader = Reader(data, start)
         self._room = limits.DISSECTED_FIELDS_MAX
         self._depth = 0
 

@@ -1,4 +1,9 @@
-"""All checks, by the parts of the protocol that they test; each check is data."""
+"""All checks, by the parts of the protocol that they test; each check is data.
+
+Shared by the functions that make checks: `name` is the check's identifier, or what follows the prefix of its family,
+and `title` its expected behaviour as text. `statements` and `needs` are identifiers of the tested statements and of the
+check's conditions, separated by spaces. `conversation` has further keys of the conversation (docs/send.md).
+"""
 
 from __future__ import annotations
 

@@ -99,12 +99,7 @@ class _Client(ABC):
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose `steps` follow a call of the client.
-
-        `name` is the check's identifier after "reverse." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
-        and further keys of the conversation (docs/send.md).
-        """
+        """Returns a check whose `steps` follow a call of the client."""
 
     def after(self, *answers: Mapping[str, Any]) -> Step:
         """Returns the step that expects a call of `others`, the connection's end, or a late match of `answers`."""
@@ -114,8 +109,7 @@ class _Client(ABC):
         """Returns a check of a reverse call with a chunk for which its procedure has no data.
 
         `what` describes the chunk in the title, `memory` has the memory regions by name (docs/send.md), and `header`
-        the header fields with the chunk. `name` is the check's identifier after "reverse.", and `statements` are
-        identifiers of the tested statements, separated by spaces.
+        the header fields with the chunk.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
@@ -162,9 +156,7 @@ class _Second(_Client):
     ) -> Check:
         """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
 
-        The `steps` follow a call of the client. `name` is the check's identifier after "client.v2.reverse." and `title`
-        its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
-        `conversation` has "needs", the check's conditions, and further keys of the conversation (docs/send.md).
+        The `steps` follow a call of the client.
         """
         client = self.client
         told = client.properties["message"]

@@ -147,61 +147,41 @@ class Version2Client:
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose `steps` follow the client's first message, which has its transport properties.
-
-        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
-        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
-        """
+        """Returns a check whose `steps` follow the client's first message, which has its transport properties."""
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these `steps`, without steps for transport properties before them.
-
-        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
-        and further keys of the conversation (docs/send.md).
-        """
+        """Returns a check of exactly these `steps`, without steps for transport properties before them."""
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose `steps` follow the messages with the transport properties of both sides.
-
-        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
-        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
-        """
+        """Returns a check whose `steps` follow the messages with the transport properties of both sides."""
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
         """Returns a check that the client makes further calls after the server has announced the properties `told`.
 
-        Each property is [NUMBER, OCTETS]. `name` is the check's identifier after "client.v2.properties." and `title`
-        its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+        Each property is [NUMBER, OCTETS].
         """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Returns a check whose `steps` follow a first call; the server has granted credits for this call only.
-
-        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces.
-        """
+        """Returns a check whose `steps` follow a first call; the server has granted credits for this call only."""
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
 
-        `wrong` is the step that sends it. `name` is the check's identifier after "client.v2." and `title` its expected
-        behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+        `wrong` is the step that sends it.
         """
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
 
-        `wrong` is the step that sends it. `name` is the check's identifier after "client.v2." and `title` its expected
-        behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+        `wrong` is the step that sends it.
         """
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rpcrdma_lab.check.answers import NULL_OCTETS, accepted, answered, discarded, either, error, hear, refused, say
+from rpcrdma_lab.check.answers import NULL_OCTETS, accepted, afterwards, answered, either, error, hear, refused, say
 from rpcrdma_lab.check.catalogue.files import OLD, made_old, read_call, segment, shown, write_call
 from rpcrdma_lab.check.entry import Check, Step, check
 
-__all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake"]
+__all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake", "broken_lists"]
 
 _SEGMENT = {"handle": 0x5EED, "length": 64, "offset": 1 << 33}
 _ENTRY = {"position": 40, **_SEGMENT}
@@ -24,7 +24,7 @@ _VERSIONS = ({"max": 1}, {"min": 1})
 OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
     {
         "ERR_CHUNK": refused,
-        "discarded": discarded,
+        "discarded": afterwards,
         "discarded-or-refused": lambda: [
             say(header={"xid": {"given": "xid", "plus": 1}}, rpc={}),
             _first_or_second("short-message-refused"),
@@ -92,6 +92,26 @@ def _version(number: int) -> Mistake:
         patterns,
         "V1-59 V1-57 V1-76",
     )
+
+
+_PRESENT_2 = {"present": 2, "segments": [_SEGMENT]}
+_BROKEN_LISTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("reads", "end-2", "A Read list whose last word is 2 is refused", {"reads_end": 2}),
+    ("reads", "present-2", "A Read segment behind a word of 2 is refused", {"reads": [{**_ENTRY, "present": 2}]}),
+    ("writes", "end-2", "A Write list whose last word is 2 is refused", {"writes_end": 2}),
+    ("writes", "present-2", "A Write chunk behind a word of 2 is refused", {"writes": [_PRESENT_2]}),
+    ("reply", "present-2", "A Reply chunk behind a word of 2 is refused", {"reply": _PRESENT_2}),
+    ("reply", "absent-2", "A word of 2 in place of the Reply chunk is refused", {"reply_end": 2}),
+)
+
+
+def broken_lists(field: str, outcome: str, statements: str) -> list[Mistake]:
+    """Returns the calls in either version whose chunk list `field` ("reads", "writes", "reply") is no list of XDR."""
+    return [
+        Mistake(field, kind, title, _call(**header), outcome, statements)
+        for of, kind, title, header in _BROKEN_LISTS
+        if of == field
+    ]
 
 
 _COUNTS = {"1000": 1000, "largest": 0xFFFFFFFF}
@@ -236,10 +256,7 @@ MISTAKES: tuple[Mistake, ...] = (
             {"header": {"type": 4, "error": 99, "numbers": [0, 0]}}, "discarded", "V1-43"),
     Mistake("type", "5", "An unknown type is refused", _call(type=5), "ERR_CHUNK", "V1-60"),
     Mistake("type", "largest", "The type 0xFFFFFFFF is refused", _call(type=0xFFFFFFFF), "ERR_CHUNK", "V1-60"),
-    Mistake("reads", "end-2", "A Read list whose last word is 2 is refused", _call(reads_end=2), "ERR_CHUNK",
-            "V1-60 V1-36"),
-    Mistake("reads", "present-2", "A Read segment behind a word of 2 is refused",
-            _call(reads=[{**_ENTRY, "present": 2}]), "ERR_CHUNK", "V1-60 V1-36"),
+    *broken_lists("reads", "ERR_CHUNK", "V1-60 V1-36"),
     Mistake("reads", "position-unaligned", "A Read chunk at Position 42 is refused",
             _call(reads=[{**_ENTRY, "position": 42}]), "ERR_CHUNK", "V1-21 V1-60"),
     Mistake("reads", "position-beyond", "A Read chunk beyond the payload is refused",
@@ -251,19 +268,13 @@ MISTAKES: tuple[Mistake, ...] = (
             conversation={"memory": {"source": {"content": NULL_OCTETS}}}),
     Mistake("reads", "end-cut-off", "A Read list without an end is refused",
             {"header": {"reads": [_ENTRY]}, "cut": 40}, "ERR_CHUNK", "V1-60"),
-    Mistake("writes", "end-2", "A Write list whose last word is 2 is refused", _call(writes_end=2), "ERR_CHUNK",
-            "V1-60 V1-36"),
-    Mistake("writes", "present-2", "A Write chunk behind a word of 2 is refused",
-            _call(writes=[{"present": 2, "segments": [_SEGMENT]}]), "ERR_CHUNK", "V1-60 V1-36"),
+    *broken_lists("writes", "ERR_CHUNK", "V1-60 V1-36"),
     *(Mistake("writes", f"count-{name}", f"A Write chunk with one segment and a count of {count} is refused",
               _call(writes=[{"count": count, "segments": [_SEGMENT]}]), "ERR_CHUNK", "V1-60",
               # nfs-ganesha does not check the count, and ends.
               needs="risky" if name == "largest" else "")
       for name, count in _COUNTS.items()),
-    Mistake("reply", "present-2", "A Reply chunk behind a word of 2 is refused",
-            _call(reply={"present": 2, "segments": [_SEGMENT]}), "ERR_CHUNK", "V1-60 V1-36"),
-    Mistake("reply", "absent-2", "A word of 2 in place of the Reply chunk is refused", _call(reply_end=2), "ERR_CHUNK",
-            "V1-60 V1-36"),
+    *broken_lists("reply", "ERR_CHUNK", "V1-60 V1-36"),
     *(Mistake("reply", f"count-{name}", f"A Reply chunk with one segment and a count of {count} is refused",
               _call(reply={"count": count, "segments": [_SEGMENT]}), "ERR_CHUNK", "V1-60")
       for name, count in _COUNTS.items()),

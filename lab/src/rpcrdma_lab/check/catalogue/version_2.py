@@ -131,21 +131,11 @@ class Family:
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose `steps` follow the messages with the transport properties of both sides.
-
-        `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
-        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has "needs", the
-        check's conditions, and further keys of the conversation (docs/send.md).
-        """
+        """Returns a check whose `steps` follow the messages with the transport properties of both sides."""
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these `steps`, without transport properties before them.
-
-        `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
-        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has "needs", the
-        check's conditions, and further keys of the conversation (docs/send.md).
-        """
+        """Returns a check of exactly these `steps`, without transport properties before them."""
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rpcrdma_lab.check.answers import hear, say
 from rpcrdma_lab.check.catalogue.files import read_call, write_call
-from rpcrdma_lab.check.catalogue.headers import Mistake
+from rpcrdma_lab.check.catalogue.headers import Mistake, broken_lists
 from rpcrdma_lab.check.catalogue.version_2 import CODES, CONNPROP, FIRST_LIST_AT, V2
 from rpcrdma_lab.check.entry import Check
 
@@ -49,23 +49,8 @@ class _Rows:
 
     def _undecodable(self) -> Iterator[Mistake]:
         """Yields calls whose chunk lists do not follow the XDR, each with the answers expected."""
-        titles: dict[str, tuple[str, dict[str, Any]]] = {
-            "reads.end-2": ("A Read list whose last word is 2 is refused", {"reads_end": 2}),
-            "reads.present-2": ("A Read segment behind a word of 2 is refused", {"reads": [{**_ENTRY, "present": 2}]}),
-            "writes.end-2": ("A Write list whose last word is 2 is refused", {"writes_end": 2}),
-            "writes.present-2": (
-                "A Write chunk behind a word of 2 is refused",
-                {"writes": [{"present": 2, "segments": [_SEGMENT]}]},
-            ),
-            "reply.present-2": (
-                "A Reply chunk behind a word of 2 is refused",
-                {"reply": {"present": 2, "segments": [_SEGMENT]}},
-            ),
-            "reply.absent-2": ("A word of 2 in place of the Reply chunk is refused", {"reply_end": 2}),
-        }
-        for name, (title, header) in titles.items():
-            field, kind = name.split(".")
-            yield Mistake(field, kind, title, _call(**header), "BAD_XDR", "V2-52")
+        for field in ("reads", "writes", "reply"):
+            yield from broken_lists(field, "BAD_XDR", "V2-52")
         too_many = [V2.error("BAD_XDR"), V2.error("SEGMENTS", {"min": 1})]
         for field, chunk, value in (("writes", "Write", [_LONG_LIST]), ("reply", "Reply", _LONG_LIST)):
             yield Mistake(field, "count-largest", f"A {chunk} chunk with a count of 4,294,967,295 is refused",
