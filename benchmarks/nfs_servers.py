@@ -36,13 +36,11 @@ class ServerAddresses:
 
 
 @contextlib.contextmanager
-def served_file(
-    environment: Mapping[str, str] | None = None, options: Sequence[str] = (), octets: int = FILE_OCTETS
-) -> Iterator[ServerAddresses]:
+def served_file(environment: Mapping[str, str] | None = None, octets: int = FILE_OCTETS) -> Iterator[ServerAddresses]:
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     with (
         directory_with_data(MEMORY_PARENT if MEMORY_PARENT.is_dir() else None, octets) as directory,
-        served_directory(directory, environment, options) as server,
+        served_directory(directory, environment) as server,
     ):
         yield server
 

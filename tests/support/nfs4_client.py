@@ -390,9 +390,9 @@ def locku(locked: Stateid, start: int, length: int, *, kind: int = 1, seqid: int
     return _op(14, "II", kind, seqid) + locked.octets + struct.pack(">QQ", start, length)
 
 
-def rpc_call(xid: int, arguments: bytes, *, uid: int = 0) -> bytes:
+def rpc_call(xid: int, arguments: bytes) -> bytes:
     """A call of COMPOUND with AUTH_SYS, as a record of TCP."""
-    credential = struct.pack(">I", 1) + opaque(b"host") + struct.pack(">III", uid, uid, 0)
+    credential = struct.pack(">I", 1) + opaque(b"host") + bytes(12)
     head = struct.pack(">6I", xid, 0, 2, 100003, 4, 1) + struct.pack(">I", 1) + opaque(credential) + bytes(8)
     return struct.pack(">I", 0x80000000 | len(head) + len(arguments)) + head + arguments
 

@@ -31,7 +31,7 @@ class TcpConnection:
         assert mark & 0x80000000
         return rpc_result(xid, self._take(mark & 0x7FFFFFFF))
 
-    def answer_recall(self, status: int = 0) -> tuple[int, int, bytes, bytes]:
+    def answer_recall(self) -> tuple[int, int, bytes, bytes]:
         """Answers the CB_RECALL that comes next: its program, user, stateid and filehandle."""
         (mark,) = struct.unpack(">I", self._take(4))
         call = self._take(mark & 0x7FFFFFFF)
@@ -46,8 +46,8 @@ class TcpConnection:
         second, stateid, _truncate, octets = struct.unpack_from(">I16sII", call, at)
         assert second == 4
         handle = call[at + 28 : at + 28 + octets]
-        results = struct.pack(">II16s4I", 11, 0, session, number, 0, 0, 0) + struct.pack(">II", 4, status)
-        reply = struct.pack(">6I", xid, 1, 0, 0, 0, 0) + struct.pack(">III", status, 0, 2) + results
+        results = struct.pack(">II16s4I", 11, 0, session, number, 0, 0, 0) + struct.pack(">II", 4, 0)
+        reply = struct.pack(">6I", xid, 1, 0, 0, 0, 0) + struct.pack(">III", 0, 0, 2) + results
         self.socket.sendall(struct.pack(">I", 0x80000000 | len(reply)) + reply)
         return program, uid, stateid, handle
 

@@ -41,9 +41,9 @@ def reach(handle: int, offset: int, octets: int) -> bytes:
     return struct.pack(">QII", offset, handle, octets)
 
 
-def ack(syndrome: int = _ACK, msn: int = 0) -> bytes:
+def ack(syndrome: int = _ACK) -> bytes:
     """The header of an Acknowledge or an RDMA Read Response."""
-    return struct.pack(">I", syndrome << 24 | msn)
+    return struct.pack(">I", syndrome << 24)
 
 
 class HandMadeRoce:

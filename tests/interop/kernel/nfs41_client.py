@@ -215,11 +215,9 @@ def _value(result: nfs41.nfs41_res, kind: type[T]) -> T:
 
 
 @contextlib.asynccontextmanager
-async def nfs41_session(
-    url: str, *, owner: bytes, callbacks: Callbacks | None = None, options: ConnectOptions | None = None
-) -> AsyncIterator[Nfs41Client]:
+async def nfs41_session(url: str, *, owner: bytes, options: ConnectOptions | None = None) -> AsyncIterator[Nfs41Client]:
     """A client with a session; `owner` tells it from others of the same server."""
-    callbacks = callbacks or Callbacks()
+    callbacks = Callbacks()
     options = replace(options or ConnectOptions(), services=[callbacks], reconnect=False)
     async with rpcrdma.connect(url, options=options) as connection:
         client = Nfs41Client(connection, callbacks, owner)

@@ -15,7 +15,7 @@ from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_option
 from rpcrdma_lab.commands.capture_input import add_decoding_options, settings_for
 
 if TYPE_CHECKING:
-    from rpcrdma import ConnectOptions, PacketCapture
+    from rpcrdma import ConnectOptions
     from rpcrdma_lab.dissect.connection import Settings
     from rpcrdma_lab.dissect.exchanges import Exchange
     from rpcrdma_lab.scripted import Outcome, RawTarget
@@ -83,6 +83,7 @@ async def run(args: argparse.Namespace) -> int:
         RpcRdmaError: the conversation or --add-extension is malformed, or the server cannot be reached.
         OSError: a file in the export cannot be found or created, or the capture cannot be written.
     """
+    from rpcrdma import PacketCapture  # noqa: PLC0415
     from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
     from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
     from rpcrdma_lab.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
@@ -102,7 +103,7 @@ async def run(args: argparse.Namespace) -> int:
         return ExitStatus.FAILED
     with tempfile.TemporaryDirectory(prefix="rpcrdma-send-") as directory:
         path = args.pcap or Path(directory) / "sent.pcap"
-        capture = args.capture or _new_capture(path)
+        capture = args.capture or PacketCapture(path)
         target = RawTarget(
             host=args.url.host,
             port=args.url.port,
@@ -207,12 +208,6 @@ def _read_conversation(file: str) -> dict[str, Any] | None:
         console.error(told, "rpcrdma check --listen URL --only ID holds it", status=ExitStatus.USAGE)
         return None
     return conversation
-
-
-def _new_capture(path: Path) -> PacketCapture:
-    from rpcrdma import PacketCapture  # noqa: PLC0415
-
-    return PacketCapture(path)
 
 
 def _exchanges(path: Path, settings: Settings) -> Iterator[Exchange]:

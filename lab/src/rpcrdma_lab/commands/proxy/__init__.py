@@ -61,7 +61,7 @@ async def run(args: argparse.Namespace) -> int:
     if left_out:
         console.talk(f"warning: no proxy can make {', '.join(left_out)}; left out")
     teller = _Teller(str(args.to), rules, as_json=args.json)
-    relay = Relay((args.to.host, args.to.port), rules, lambda: settings, teller.told, teller.unreachable)
+    relay = Relay((args.to.host, args.to.port), rules, settings, teller.told, teller.unreachable)
     try:
         server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
     except OSError as error:

@@ -32,7 +32,7 @@ class Relay:
     Args:
         address: host and port of the server.
         rules: the faults, and the selection of messages that meet them.
-        settings: returns the decoder's settings for a new connection.
+        settings: the decoder's settings.
         told: is called for each message to which rules apply faults, with the connection's number, seconds since the
             connection began, sender, message and decision.
         unreachable: is called for each connection whose server cannot be reached, with its number and the error.
@@ -42,7 +42,7 @@ class Relay:
         self,
         address: tuple[str, int],
         rules: Sequence[ProxyRule],
-        settings: Callable[[], Settings],
+        settings: Settings,
         told: Told,
         unreachable: Unreachable,
     ) -> None:
@@ -76,7 +76,7 @@ class Relay:
             # To the client the server is not there.
             self._unreachable(number, error)
             return
-        halves = _Halves(RuledConnection(self._rules, number), self._settings())
+        halves = _Halves(RuledConnection(self._rules, number), self._settings)
         ends = ((reader, onward_writer), (onward_reader, writer))
         try:
             async with asyncio.TaskGroup() as group:

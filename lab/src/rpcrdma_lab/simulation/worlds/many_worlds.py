@@ -47,7 +47,7 @@ class Totals:
         self.failures += other.failures
 
 
-def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
+def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False) -> Result:
     """Runs the world that a seed determines; returns its plan, violations and trace.
 
     A second run that differs is a violation of the checker "repetition" in the result. Must be called in the main
@@ -58,14 +58,13 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
         seed: the seed.
         kept: the parts of the world's plan that are run; `Kept()`: all.
         twice: whether the world runs a second time, to compare the traces.
-        rules: whether each message is checked against the rules of its version.
 
     Raises:
         RuntimeError: the world, with its second run, takes more than 30 s of processor time.
     """
     plan = kept.of(draw_plan(scenario, seed))
     with _time_limit():
-        result = run_world(plan, rules=rules)
+        result = run_world(plan)
         if twice:
             again = run_world(plan, rules=False)
             if again.trace.digest() != result.trace.digest():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from rpcrdma.provider import (
     Completion,
@@ -55,8 +54,11 @@ class WatchedEnd:
         """Credits that Sends of a version that counts increments would have granted, but were withheld."""
 
 
-class Watcher(Protocol):
-    """An observer of the Sends and receives that transports pass to providers; `WatchedProvider` calls its methods."""
+class Watcher:
+    """An observer of the Sends and receives that transports pass to providers; `WatchedProvider` calls its methods.
+
+    Those that a watcher does not override do nothing.
+    """
 
     def opened(self, end: WatchedEnd) -> None:
         """Called when the driver of an end of a connection was made, before anything is posted through it."""

@@ -125,10 +125,10 @@ class _WorldServer:
 class _World:
     """A running world, which `run_world` creates, with its fabric, servers, clients, faults and watchers.
 
-    `rules` adds the checker of protocol rules, and `traced` records events. A `VirtualLoop` must be running.
+    `rules` adds the checker of protocol rules. A `VirtualLoop` must be running.
     """
 
-    def __init__(self, plan: Plan, *, rules: bool, traced: bool) -> None:
+    def __init__(self, plan: Plan, *, rules: bool) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
@@ -142,9 +142,7 @@ class _World:
         if rules:
             self.watchers.append(RuleWatcher(loop.time, found))
         self.faults = FaultMaker(plan.faults, {each.number: each.server for each in plan.clients}, self.history)
-        self.fabric = Fabric(
-            PROFILES[plan.profile], faults=self.faults, trace=Trace(enabled=traced), domain=self.exposure.domain
-        )
+        self.fabric = Fabric(PROFILES[plan.profile], faults=self.faults, trace=Trace(), domain=self.exposure.domain)
         self._providers: dict[str, WatchedProvider] = {}
         self._ends: dict[tuple[object, object], WatchedEnd] = {}
         self.servers = {each.number: _WorldServer(self, each) for each in plan.servers}
@@ -172,7 +170,7 @@ class _World:
         for plan in self.plan.clients:
             node = f"client-{plan.number}"
             root = nfs_fh3(self.servers[plan.server].disk.root)
-            client = WorldClient(plan, self.provider(node), root, self.history, self.exposure, self._found)
+            client = WorldClient(plan, self.provider(node), root, self.history, self.exposure)
             self.clients.append(client)
         await self._all(client.run() for client in self.clients)
         await asyncio.sleep(max(over_s - loop.time(), 0.0))
@@ -220,13 +218,10 @@ class _World:
         for client in self.clients:
             violations += check_files(self.servers[client.server].disk, client.files, client.node, now_s)
 
-    def _found(self, violation: Violation) -> None:
-        self.history.violations.append(violation)
-
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Records a violation for an exception that nothing handles; it is the exception handler of the event loop."""
         error = context.get("exception")
-        self._found(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
+        self.history.violations.append(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
 
 
 class _ErrorLog(logging.Handler):
@@ -242,7 +237,7 @@ class _ErrorLog(logging.Handler):
         self._history.violations.append(Violation("errors", self._loop.time(), record.getMessage() + cause))
 
 
-def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
+def run_world(plan: Plan, *, rules: bool = True) -> Result:
     """Runs one world (simulated servers, clients, faults) to its end; returns its plan, violations and trace.
 
     The world runs in virtual time, in an event loop of its own; no other event loop may be running. Clients make their
@@ -252,13 +247,12 @@ def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
     Args:
         plan: the plan of the world.
         rules: whether each message is checked against its version's rules, which takes a fifth of the time.
-        traced: whether events are recorded; otherwise the trace of the result is empty.
     """
     result = Result(plan, [], Trace(enabled=False))
     logger = logging.getLogger("rpcrdma")
 
     async def main() -> None:
-        world = _World(plan, rules=rules, traced=traced)
+        world = _World(plan, rules=rules)
         result.violations = world.history.violations
         result.trace = world.fabric.trace
         log = _ErrorLog(world.loop, world.history)

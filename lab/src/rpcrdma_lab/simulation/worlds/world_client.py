@@ -52,7 +52,6 @@ class WorldClient:
         root: the file handle of the server's root directory.
         history: the record of the world.
         exposure: checks that the buffers of a call are neither registered nor changed once the call has ended.
-        found: is called with each violation.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class WorldClient:
         root: v3.nfs_fh3,
         history: History,
         exposure: ExposureWatcher,
-        found: Callable[[Violation], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._plan = plan
@@ -70,7 +68,6 @@ class WorldClient:
         self._root = root
         self._history = history
         self._exposure = exposure
-        self._found = found
         self.node = f"client-{plan.number}"
         self.server = plan.server
         self.files: dict[str, Content] = {self._name(number): None for number in range(_FILES)}
@@ -151,7 +148,7 @@ class WorldClient:
         except (RpcRdmaError, OSError) as error:
             made.error = error
         except _Unexpected as error:
-            self._found(Violation("results", loop.time(), f"{self.node}, {work} {number}: {error}"))
+            self._history.violations.append(Violation("results", loop.time(), f"{self.node}, {work} {number}: {error}"))
         made.ended_s = loop.time()
         host.record(
             EventKind.RETURN, f"{work} {number} {'' if made.error is None else type(made.error).__name__}".rstrip()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rpcrdma_lab.simulation.worlds.history import Violation
-from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd, Watcher
 
 __all__ = ["CreditWatcher"]
 
 
-class CreditWatcher:
+class CreditWatcher(Watcher):
     """Reports Sends for which the other end has posted no receive, and ends that post too many receives.
-
-    Implements `Watcher`, by whose methods it counts the Sends and receives of each end.
 
     Args:
         now_s: returns the virtual time in seconds.
@@ -46,9 +44,3 @@ class CreditWatcher:
         if peer is not None and self._sent[end] > self._posted[peer] > 0:
             text = f"{end.node} has posted Send {self._sent[end]}, {peer.node} only {self._posted[peer]} receives"
             self._found(Violation("credits", self._now_s(), text))
-
-    def received(self, end: WatchedEnd) -> None:
-        pass
-
-    def closed(self, end: WatchedEnd) -> None:
-        pass

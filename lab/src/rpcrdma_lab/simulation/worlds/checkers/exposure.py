@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rpcrdma.provider import Access, MemoryRegion
 from rpcrdma.testing.virtual import Host, SimulatedProtectionDomain
 from rpcrdma_lab.simulation.worlds.history import Violation
-from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd, Watcher
 
 __all__ = ["ExposureWatcher", "GuardedBuffer", "JudgedDomain"]
 
@@ -112,10 +112,8 @@ class JudgedDomain(SimulatedProtectionDomain):
             del self.exposed[region.handle]
 
 
-class ExposureWatcher:
+class ExposureWatcher(Watcher):
     """Reports memory that is exposed too widely or too long, or touched wrongly, in the domains that `domain` makes.
-
-    Implements `Watcher`.
 
     Args:
         now_s: returns the virtual time in seconds.
@@ -159,18 +157,6 @@ class ExposureWatcher:
             self.tell(f"{domain.node} exposes {len(domain.exposed)} regions of {octets} octets on one connection")
         if region.length >= _GUARD_OCTETS and _GUARD in (region.view[:_GUARD_OCTETS], region.view[-_GUARD_OCTETS:]):
             self.tell(f"{domain.node} exposes memory beside a caller's buffer as {region.handle:#010x}")
-
-    def opened(self, end: WatchedEnd) -> None:
-        pass
-
-    def receives(self, end: WatchedEnd, count: int) -> None:
-        pass
-
-    def sends(self, end: WatchedEnd, message: bytes) -> None:
-        pass
-
-    def received(self, end: WatchedEnd) -> None:
-        pass
 
     def closed(self, end: WatchedEnd) -> None:
         domain = end.domain

@@ -13,7 +13,7 @@ from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.conversation import Conversation
 from rpcrdma_lab.dissect.fields import Message
 from rpcrdma_lab.simulation.worlds.history import Violation
-from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd
+from rpcrdma_lab.simulation.worlds.watched_provider import WatchedEnd, Watcher
 
 __all__ = ["RuleWatcher"]
 
@@ -32,10 +32,10 @@ class _View:
         self.arriving: deque[bytes] = deque()
 
 
-class RuleWatcher:
+class RuleWatcher(Watcher):
     """Decodes the messages of each connection as each end sees them, and reports each rule that a Send breaks.
 
-    Implements `Watcher`. `now_s` returns the virtual time in seconds, and `found` is called with each violation.
+    `now_s` returns the virtual time in seconds, and `found` is called with each violation.
     """
 
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None]) -> None:
@@ -45,9 +45,6 @@ class RuleWatcher:
 
     def opened(self, end: WatchedEnd) -> None:
         self._views[end] = _View(_SETTINGS.conversation())
-
-    def receives(self, end: WatchedEnd, count: int) -> None:
-        pass
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
         described = Message("rdmap", "")
@@ -60,6 +57,3 @@ class RuleWatcher:
     def received(self, end: WatchedEnd) -> None:
         view = self._views[end]
         view.conversation.send(_PEERS, view.arriving.popleft(), Message("rdmap", ""))
-
-    def closed(self, end: WatchedEnd) -> None:
-        pass
