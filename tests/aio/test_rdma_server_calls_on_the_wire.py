@@ -12,7 +12,7 @@ from clock_ahead import set_clock_ahead
 from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
 from support.cases import each_case
-from support.raw_calls import HANDLE, NULL_CALL, WRITE, assert_works, read_call, segment, send, write_call
+from support.raw_calls import HANDLE, NULL_CALL, WRITE, assert_works, read_call, send, write_call
 from support.raw_iwarp import startup_frame, tagged
 from support.waiting import until
 
@@ -23,7 +23,7 @@ async def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scene
     async with scene() as it:
         peer = await it.connected(receive_octets=4096)
         await assert_works(peer, 1)
-        call = read_call(segment(7, MIB, 0), count=MIB)
+        call = read_call((7, MIB, 0), count=MIB)
         await peer.send_segments(*(send(call, number) for number in range(2, 100)))
         await until(lambda: it.lent_octets >= MIB)
         for _ in range(20):
@@ -38,10 +38,7 @@ async def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: S
     async with scene() as it:
         peer = await it.connected(receive_octets=4096)
         await assert_works(peer, 1)
-        if stands == "reads unanswered":
-            call = write_call(MIB, (7, MIB, 0))
-        else:
-            call = read_call(segment(7, MIB, 0), count=MIB)
+        call = write_call(MIB, (7, MIB, 0)) if stands == "reads unanswered" else read_call((7, MIB, 0), count=MIB)
         await peer.send_segments(*(send(call, number) for number in range(2, 30)))
         await until(lambda: it.lent_octets > 0)
         await it.alone_in_time(RDMA_STALLED_S)
@@ -54,7 +51,7 @@ async def test_a_terminate_that_cannot_leave_does_not_keep_the_connection(scene:
     async with scene() as it:
         peer = await it.connected(receive_octets=4096)
         await assert_works(peer, 1)
-        call = read_call(segment(7, MIB, 0), count=MIB)
+        call = read_call((7, MIB, 0), count=MIB)
         await peer.send_segments(*(send(call, number) for number in range(2, 30)))
         await until(lambda: it.lent_octets > 0)
         await peer.send_segments(breach)

@@ -21,7 +21,6 @@ from support.raw_calls import (
     PendingWrite,
     assert_works,
     read_call,
-    segment,
     send,
     write_call,
 )
@@ -54,7 +53,7 @@ async def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(sce
             pool.octets_max = MIB
         peer = await it.connected(source="127.0.1.1", receive_octets=4096)
         await assert_works(peer, 1)
-        call = read_call(segment(7, MIB, 0), count=MIB)
+        call = read_call((7, MIB, 0), count=MIB)
         await peer.send_segments(*(send(call, number) for number in range(2, 30)))
         await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin()
         write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)

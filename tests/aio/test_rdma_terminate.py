@@ -26,7 +26,6 @@ from support.raw_calls import (
     header,
     read_call,
     rpc,
-    segment,
     send,
 )
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
@@ -97,14 +96,14 @@ async def client_at(it: Any, moment: str) -> RawSocketPeer:
             piece = tagged(raw_calls.READ_RESPONSE, pulling.handle, pulling.offset, CONTENT[:5000], last=False)
             await peer.send_segments(piece)
     elif moment == "answered with a chunk":
-        await peer.send_segments(send(read_call(segment(7, 5000))))
+        await peer.send_segments(send(read_call((7, 5000, 0))))
         assert (await peer.segment()).opcode == WRITE
         while (await peer.segment()).opcode == WRITE:
             pass
     elif moment != "started":
         await raw_calls.assert_works(peer, 1)
     if moment == "result written in part":
-        call = read_call(segment(7, MIB), count=MIB)
+        call = read_call((7, MIB, 0), count=MIB)
         await peer.send_segments(*(send(call, number) for number in range(2, 30)))
         await until(lambda: it.lent_octets >= MIB)
     return peer

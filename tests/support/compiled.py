@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,23 +9,16 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError
+from rpcrdma.rpc import load_interface
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Placed
-from rpcrdma.xdr.language import compile_source
 
 __all__ = ["assert_octets", "load", "octets", "whole"]
 
 
 def load(source: str, **options: Any) -> Any:
-    """Compiles a definition and runs the generated module."""
-    compiled = compile_source(source, source_name="test.x", **options)
-    module = types.ModuleType("generated_by_test")
-    sys.modules[module.__name__] = module  # dataclasses look themselves up there
-    try:
-        exec(compile(compiled.text, "generated_by_test.py", "exec"), module.__dict__)
-    finally:
-        del sys.modules[module.__name__]
-    return module
+    """The objects of the module that is generated from a definition."""
+    return types.SimpleNamespace(**load_interface(source, source_name="test.x", **options).classes)
 
 
 def octets(encode: Callable[[Encoder, Any], None], value: Any) -> bytes:

@@ -35,7 +35,6 @@ __all__ = [
     "read_segment",
     "record",
     "rpc",
-    "segment",
     "send",
     "write_args",
     "write_call",
@@ -63,11 +62,6 @@ def record(message: bytes, announced: int | None = None) -> bytes:
 def file_handle(handle: bytes = HANDLE) -> bytes:
     """nfs_fh3."""
     return struct.pack(">I", len(handle)) + handle + bytes(-len(handle) % 4)
-
-
-def segment(handle: int, length: int, offset: int = 0) -> Segment:
-    """A plain segment."""
-    return handle, length, offset
 
 
 def header(

@@ -10,20 +10,18 @@ import struct
 
 from rpcrdma_lab.scripted import read_message
 from support import raw_calls
+from support.raw_calls import SEND, send
 from support.raw_headers import chunk, segments
-from support.raw_iwarp import untagged
 from support.raw_socket import HeardSegment
 
 __all__ = ["HeardCall", "chunk", "header", "read_result", "rpc_reply", "send"]
-
-_SEND = 3
 
 
 class HeardCall:
     """A call of a client, taken apart: its segments (handle, length, offset) by list."""
 
     def __init__(self, heard: HeardSegment) -> None:
-        assert heard.opcode == _SEND
+        assert heard.opcode == SEND
         found = read_message("1", heard.payload)
         assert "broken" not in found, found["broken"]
         fields = found["header"]
@@ -49,8 +47,3 @@ def rpc_reply(xid: int, result: bytes = b"") -> bytes:
 def read_result(count: int) -> bytes:
     """READ3resok without attributes, up to the data, which was placed."""
     return struct.pack(">IIIII", 0, 0, count, 0, count)
-
-
-def send(payload: bytes, number: int = 1) -> bytes:
-    """The `number`th Send of a connection."""
-    return untagged(_SEND, 0, number, payload)
