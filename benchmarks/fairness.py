@@ -24,12 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 # `support` stands in the folder of all tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import nfs_servers
 
 from rpcrdma import connect, nfs_open
 from rpcrdma.nfs import v3
@@ -104,29 +106,14 @@ def make_tree(top: Path) -> None:
     os.close(fd)
 
 
-async def deepest(port: int, handle: bytes) -> bytes:
+async def deepest(url: str, handle: bytes) -> bytes:
     """The handle of the directory above the lowest one."""
-    async with connect(f"tcp://127.0.0.1:{port}", v3.PROGRAM) as client:
+    async with connect(url, v3.PROGRAM) as client:
         for _ in range(DEPTH - 1):
             found = await client.call(v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(v3.nfs_fh3(handle), "d")))
             assert found.status is v3.nfsstat3.NFS3_OK
             handle = found.value.object.data
     return handle
-
-
-@asynccontextmanager
-async def served(top: Path, state: Path) -> AsyncIterator[int]:
-    """`rpcrdma serve`; its port."""
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--no-root-squash", "--listen", "tcp://127.0.0.1:0"]
-    process = await asyncio.create_subprocess_exec(
-        *command, "--state-dir", str(state), str(top), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        assert process.stdout is not None
-        yield int((await process.stdout.readline()).rpartition(b":")[2])
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def times_ms(work: Callable[[int], Awaitable[object]], count: int) -> list[float]:
@@ -143,15 +130,15 @@ def shown(found: list[float]) -> str:
     return f"{statistics.median(found):9.1f} {found[len(found) * 9 // 10]:9.1f} {found[-1]:9.1f}"
 
 
-async def measure(args: argparse.Namespace, kind: str, top: Path, state: Path) -> None:
+async def measure(args: argparse.Namespace, kind: str, top: Path) -> None:
     async with AsyncExitStack() as stack:
-        port = await stack.enter_async_context(served(top, state))
-        url = f"tcp://127.0.0.1:{port}/"
+        url = stack.enter_context(nfs_servers.served([str(top), "--no-root-squash"])).tcp
+        port = int(url.rpartition(":")[2])
         fs = await stack.enter_async_context(nfs_open(url, mount_port=port))
-        client = await stack.enter_async_context(connect(f"tcp://127.0.0.1:{port}", v3.PROGRAM))
+        client = await stack.enter_async_context(connect(url, v3.PROGRAM))
         handle, _ = await fs.handle_of(kind if kind in {"creates", "listings"} else "d")
         if kind == "deep":
-            handle = await deepest(port, handle)
+            handle = await deepest(url, handle)
         flood = None
         if kind != "none":
             flood = await asyncio.create_subprocess_exec(
@@ -194,11 +181,11 @@ def main() -> None:
         columns = "".join(f"   {name:>9} {'of ten':>9} {'longest':>9}" for name in ("NULL", "MKDIR"))
         print(f"{'ms':<8}{columns} {'calls/s':>9}")
         with tempfile.TemporaryDirectory() as directory:
-            top, state = Path(directory, "top"), Path(directory, "state")
+            top = Path(directory, "top")
             top.mkdir()
             make_tree(top)
             for kind in args.kinds or KINDS:
-                asyncio.run(measure(args, kind, top, state))
+                asyncio.run(measure(args, kind, top))
             # `tempfile` does not remove trees of this depth.
             subprocess.run(["rm", "-rf", str(top)], check=True)
     finally:

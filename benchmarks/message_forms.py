@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import secrets
 import statistics
 import sys
 import tempfile
@@ -25,7 +23,6 @@ import nfs_servers
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.transport import TransportConfig
 
 SIZES = tuple(1 << power for power in range(12, 21))
@@ -63,33 +60,27 @@ def transport(message_octets: int) -> TransportConfig:
 
 async def measured(call: str, size: int, form: int, directory: Path, calls: int) -> tuple[float, float]:
     """Seconds for one call: the processors', and the clock's."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
-        contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
-    ):
-        services = build_services([Export(name="/", directory=directory, root_squash=False)], state=state)
-        options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(transport=transport(form), rpcrdma_version="2"))
-        async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
-            url, tcp_url = server.listening
-            handle = await nfs_servers.file_handle(tcp_url)
-            connect = rpcrdma.ConnectOptions(transport=transport(form), rpcrdma_version="2", extension="off")
-            async with rpcrdma.connect(url, v3.PROGRAM, options=connect) as connection:
-                memory = bytearray(size)
-                make: Callable[[], Awaitable[object]]
-                if call == "READ":
-                    read = v3.READ3args(handle, 0, size)
-                    make = lambda: connection.call(v3.READ, read, into=memory)  # noqa: E731
-                else:
-                    write = v3.WRITE3args(handle, 0, size, v3.stable_how.UNSTABLE, memory)
-                    make = lambda: connection.call(v3.WRITE, write)  # noqa: E731
-                for _ in range(calls // 5):
-                    await make()
-                start_s, clock_s = time.process_time(), time.perf_counter()
-                for _ in range(calls):
-                    await make()
-                spent = (time.process_time() - start_s) / calls, (time.perf_counter() - clock_s) / calls
-                _check_form(connection, call, size, form)
-        services.nfs.close()
+    options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(transport=transport(form), rpcrdma_version="2"))
+    async with nfs_servers.in_process(directory, options) as server:
+        url, tcp_url = server.listening
+        handle = await nfs_servers.file_handle(tcp_url)
+        connect = rpcrdma.ConnectOptions(transport=transport(form), rpcrdma_version="2", extension="off")
+        async with rpcrdma.connect(url, v3.PROGRAM, options=connect) as connection:
+            memory = bytearray(size)
+            make: Callable[[], Awaitable[object]]
+            if call == "READ":
+                read = v3.READ3args(handle, 0, size)
+                make = lambda: connection.call(v3.READ, read, into=memory)  # noqa: E731
+            else:
+                write = v3.WRITE3args(handle, 0, size, v3.stable_how.UNSTABLE, memory)
+                make = lambda: connection.call(v3.WRITE, write)  # noqa: E731
+            for _ in range(calls // 5):
+                await make()
+            start_s, clock_s = time.process_time(), time.perf_counter()
+            for _ in range(calls):
+                await make()
+            spent = (time.process_time() - start_s) / calls, (time.perf_counter() - clock_s) / calls
+            _check_form(connection, call, size, form)
     return spent
 
 

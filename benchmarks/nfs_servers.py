@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import rpcrdma
 from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.server import Export, build_services, open_state
 
 CALL_OCTETS = 1 << 20
 FILE_OCTETS = 64 << 20
@@ -100,6 +102,19 @@ def served(arguments: Sequence[str], environment: Mapping[str, str] | None = Non
             yield _addresses(server)
         finally:
             server.terminate()
+
+
+@contextlib.asynccontextmanager
+async def in_process(directory: Path, options: rpcrdma.ServeOptions) -> AsyncIterator[rpcrdma.Server]:
+    """A server of NFSv3 in this process, with one export, "/", which listens for RDMA and then for TCP."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
+        contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
+    ):
+        services = build_services([Export(name="/", directory=directory, root_squash=False)], state=state)
+        async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
+            yield server
+        services.nfs.close()
 
 
 def _addresses(server: subprocess.Popen[str]) -> ServerAddresses:

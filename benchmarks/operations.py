@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import secrets
 import tempfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
+import nfs_servers
 import pages
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client.attributes import set_attributes
-from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import VERSION_CHOICES, TransportStatistics
 
@@ -135,21 +133,15 @@ async def copy_back(meter: Meter, root: v3.nfs_fh3) -> None:
 async def measured(name: str) -> list[Row]:
     """The operations in one version, one after the other."""
     version, extension = ("2", "rtr") if name == EXTENDED else (name, "off")
-    with (
-        tempfile.TemporaryDirectory(prefix="rpcrdma-bench-") as directory,
-        tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
-        contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
-    ):
+    connect = rpcrdma.ConnectOptions(rpcrdma_version=version, extension=extension)
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-") as directory:
         exported = Path(directory)
         (exported / "data").write_bytes(bytes(SIZES[-1]))
         (exported / "link").symlink_to("data")
         for number in range(LISTED_FILES - 2):
             (exported / f"file {number:03}").touch()
-        services = build_services([Export(name="/", directory=exported, root_squash=False)], state=state)
-        serve = rpcrdma.ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version))
-        urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-        connect = rpcrdma.ConnectOptions(rpcrdma_version=version, extension=extension)
-        async with rpcrdma.serve(services, urls, options=serve) as server:
+        options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version))
+        async with nfs_servers.in_process(exported, options) as server:
             url, tcp_url = server.listening
             async with rpcrdma.connect(tcp_url, mount.PROGRAM) as connection:
                 mounted = await connection.call(mount.MNT, "/")
@@ -160,7 +152,6 @@ async def measured(name: str) -> list[Row]:
                 meter = Meter(server, connection, name)
                 await copy_out(meter, root)
                 await copy_back(meter, root)
-        services.nfs.close()
     return meter.rows
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
 import socket
 import ssl
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from nfs_servers import served
+from orders import spent_s
 
 import rpcrdma
 from rpcrdma import HostAuthentication
@@ -53,39 +53,11 @@ def certificate(directory: Path) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def server(directory: Path, certificate: Path) -> Iterator[tuple[int, str]]:
-    """A server of an empty export in `directory`, its process and its URL."""
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--stop-at-eof", "--no-root-squash", "--log-level", "warning"]
-    command += [
-        "--tls-cert",
-        str(certificate),
-        "--state-dir",
-        str(directory / "state"),
-        "--listen",
-        "tcp://127.0.0.1:0",
-    ]
-    (directory / "export").mkdir()
-    with subprocess.Popen(
-        [*command, str(directory / "export")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdin is not None
-        yield run.pid, run.stdout.readline().split()[-1]
-        run.stdin.close()
-
-
-def processor_s(pid: int) -> float:
-    """Seconds of processor time of a process."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
-
-
 async def batch(fs: MountedFilesystem, call: str, buffer: bytearray, pid: int) -> Measured:
     """Calls of one kind for BATCH_S, one after another."""
     file = v3.nfs_fh3((await fs.handle_of("file"))[0])
     count = 0
-    at_server, at_client, began = processor_s(pid), time.process_time(), time.perf_counter()
+    at_server, at_client, began = spent_s(pid), time.process_time(), time.perf_counter()
     while time.perf_counter() < began + BATCH_S:
         if call == "NULL":
             await fs.connection.call(v3.NULL, None)
@@ -96,7 +68,7 @@ async def batch(fs: MountedFilesystem, call: str, buffer: bytearray, pid: int) -
             await fs.connection.call(v3.WRITE, args)
         count += 1
     elapsed = time.perf_counter() - began
-    client, of_server = time.process_time() - at_client, processor_s(pid) - at_server
+    client, of_server = time.process_time() - at_client, spent_s(pid) - at_server
     return Measured(*(seconds * 1e6 / count for seconds in (elapsed, client, of_server)))
 
 
@@ -165,8 +137,9 @@ def main() -> None:
         if args.kernel_tls:
             kernel_tls(path)
             return
-        with server(directory, path) as (pid, url):
-            asyncio.run(measure(url, pid, path))
+        (directory / "export").mkdir()
+        with served([str(directory / "export"), "--no-root-squash", "--tls-cert", str(path)]) as server:
+            asyncio.run(measure(server.tcp, server.process, path))
 
 
 if __name__ == "__main__":
