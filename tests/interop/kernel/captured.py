@@ -1,20 +1,20 @@
 """The start-up frames and FPDUs of a capture, in the order in which they were complete.
 
-Nothing here uses the decoders of `rpcrdma`, so that a mistake there does not hide itself.
+Nothing here uses the decoders of `rpcrdma`, so that a mistake there does not hide itself: TCP is that of the lab.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.packets import TcpSegment, transport_unit
+from rpcrdma_lab.dissect.tcp_stream import Piece, TcpHalf
+
 __all__ = ["Unit", "read_units"]
 
-_RAW, _ETHERNET = 101, 1
 _STARTUP_OCTETS = 20
-_SYN = 2
-_MAGICS = (0xA1B2C3D4, 0xA1B23C4D)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,11 @@ class Unit:
 
 @dataclass(slots=True)
 class _Half:
-    """One direction: segments may come twice, or before their turn."""
+    """One direction; `pending` are the octets in order that are in no unit yet."""
 
-    expected: int
+    tcp: TcpHalf
     pending: bytearray = field(default_factory=bytearray)
-    early: dict[int, bytes] = field(default_factory=dict)
     in_startup: bool = True
-
-    def take(self, sequence: int, data: bytes) -> None:
-        self.early[sequence] = max(data, self.early.get(sequence, b""), key=len)
-        for at in sorted(self.early, key=lambda at: at - self.expected & 0xFFFFFFFF):
-            skip = self.expected - at & 0xFFFFFFFF
-            if skip < 1 << 31:
-                fresh = self.early.pop(at)[skip:]
-                self.pending += fresh
-                self.expected = self.expected + len(fresh) & 0xFFFFFFFF
 
     def next_unit(self) -> bytes:
         if self.in_startup:
@@ -69,27 +59,31 @@ class _Half:
 
 
 def read_units(path: Path, port: int) -> list[Unit]:
-    """All of the connections to `port` that begin within a pcap file of IPv4 packets."""
-    halves: dict[tuple[bytes, int, bytes, int], _Half] = {}
-    numbers: dict[tuple[bytes, int, bytes, int], int] = {}
+    """All of the connections to `port` that begin within a capture."""
+    halves: dict[tuple[tuple[bytes, int], tuple[bytes, int]], _Half] = {}
+    numbers: dict[tuple[tuple[bytes, int], tuple[bytes, int]], int] = {}
     units: list[Unit] = []
-    for source, source_port, target, target_port, sequence, flags, data in _segments(path.read_bytes()):
-        if port not in (source_port, target_port):
-            continue
-        by_client = target_port == port
-        key = (source, source_port, target, target_port)
-        stream = key if by_client else (target, target_port, source, source_port)
-        if flags & _SYN:
-            halves[key] = _Half(sequence + 1 & 0xFFFFFFFF)
-            if by_client:
-                numbers[stream] = len(set(numbers.values()))
-            continue
-        half = halves.get(key)
-        if half is None or not data:
-            continue
-        half.take(sequence, data)
-        while unit := half.next_unit():
-            units.append(_unit(numbers[stream], unit, by_client=by_client))
+    with path.open("rb") as file:
+        for packet in read_packets(file, file.read(MAGIC_OCTETS)):
+            segment = transport_unit(packet.link_type, packet.data)
+            if not isinstance(segment, TcpSegment) or port not in (segment.source[1], segment.destination[1]):
+                continue
+            by_client = segment.destination[1] == port
+            key = segment.source, segment.destination
+            stream = key if by_client else key[::-1]
+            if segment.synchronizes:
+                halves[key] = _Half(TcpHalf())
+                halves[key].tcp.synchronize(segment.sequence)
+                if by_client:
+                    numbers[stream] = len(set(numbers.values()))
+                continue
+            if (half := halves.get(key)) is None:
+                continue
+            for piece in half.tcp.add(segment.sequence, segment.data):
+                assert isinstance(piece, Piece), "a gap"
+                half.pending += piece.data
+            while unit := half.next_unit():
+                units.append(_unit(numbers[stream], unit, by_client=by_client))
     return units
 
 
@@ -100,29 +94,3 @@ def _unit(stream: int, octets: bytes, *, by_client: bool) -> Unit:
     control, rdmap = octets[2:4]
     header = 14 if control & 0x80 else 18
     return Unit(stream, by_client, octets, rdmap & 15, bool(control & 0x40), octets[2 + header : 2 + length])
-
-
-def _segments(pcap: bytes) -> list[tuple[bytes, int, bytes, int, int, int, bytes]]:
-    """(source, port, target, port, sequence number, flags, data) of each TCP segment."""
-    magic, _, _, _, _, _, link = struct.unpack_from("<IHHiIII", pcap)
-    assert magic in _MAGICS, "a pcap file in the order of this machine's octets is needed"
-    segments = []
-    at = 24
-    while at + 16 <= len(pcap):
-        _, _, captured, _ = struct.unpack_from("<IIII", pcap, at)
-        packet = pcap[at + 16 : at + 16 + captured]
-        at += 16 + captured
-        if link == _ETHERNET:
-            if packet[12:14] != b"\x08\x00":
-                continue
-            packet = packet[14:]
-        else:
-            assert link == _RAW
-        if packet[0] >> 4 != 4 or packet[9] != 6:
-            continue
-        octets = int.from_bytes(packet[2:4], "big")
-        tcp = packet[(packet[0] & 15) * 4 : octets]
-        source_port, target_port, sequence, _, offset, flags = struct.unpack_from(">HHIIBB", tcp)
-        data = tcp[(offset >> 4) * 4 :]
-        segments.append((packet[12:16], source_port, packet[16:20], target_port, sequence, flags, data))
-    return segments
