@@ -38,6 +38,7 @@ from rpcrdma.rpc.message import decode_call, decode_reply, encode_call, peek_is_
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from rpcrdma.rpc.service import Service
+from rpcrdma.transport import Role
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
 from rpcrdma.transport.private_data import agree, decode_private_data, encode_private_data
 from rpcrdma.xdr.codec import (
@@ -61,6 +62,19 @@ class FuzzTarget(NamedTuple):
     name: str
     run: Callable[[bytes], None]
     seeds: Sequence[bytes]
+
+
+def by_role(name: str, play: Callable[..., None], seeds: Sequence[bytes]) -> list[FuzzTarget]:
+    """One target for each role of an endpoint, with calls in one direction or in both."""
+    return [
+        FuzzTarget(
+            f"machine_{name}_{role.value}{'_both_ways' if reverse else ''}",
+            functools.partial(play, role, reverse=reverse),
+            seeds,
+        )
+        for role in (Role.SERVER, Role.CLIENT)
+        for reverse in (False, True)
+    ]
 
 
 @functools.cache
@@ -102,14 +116,19 @@ def reply_header(data: bytes) -> None:
     assert 24 <= dec.pos <= len(data)
 
 
-def auth_sys(data: bytes) -> None:
-    try:
-        credential = decode_auth_sys(data)
-    except DecodeError:
-        return
-    enc = Encoder()
-    encode_auth_sys(enc, credential)
-    assert decode_auth_sys(octets_of(enc)) == credential
+def round_trip(decode: Callable[[bytes], Any], encode: Callable[[Encoder, Any], None]) -> Callable[[bytes], None]:
+    """What decodes has octets that decode to the same."""
+
+    def run(data: bytes) -> None:
+        try:
+            found = decode(data)
+        except DecodeError:
+            return
+        enc = Encoder()
+        encode(enc, found)
+        assert decode(octets_of(enc)) == found
+
+    return run
 
 
 def record(data: bytes) -> None:
@@ -388,7 +407,7 @@ def _record(message: bytes) -> bytes:
 DECODERS = [
     FuzzTarget("rpc_call", call_header, golden("rpc/headers.toml", "call")),
     FuzzTarget("rpc_reply", reply_header, golden("rpc/headers.toml", "reply")),
-    FuzzTarget("rpc_auth_sys", auth_sys, _auth_seeds()),
+    FuzzTarget("rpc_auth_sys", round_trip(decode_auth_sys, encode_auth_sys), _auth_seeds()),
     FuzzTarget("rpc_record", record,
                [b"\0\3\0\0\0\4abcd\x80\0\0\2ef\x80\0\0\1g", b"\0\0\x80\0\0\x80" + bytes(128), b"\0\1" + bytes(80)]),
     FuzzTarget("rpc_records_both_ways", records_both_ways,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from case_script import Script
-from decoder_targets import FuzzTarget, golden
+from decoder_targets import by_role, golden
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -356,19 +356,14 @@ def play(role: Role, data: bytes, *, reverse: bool = False) -> None:
 
 _HEADERS = golden("transport/headers.toml", "header", "malformed")
 
-ENDPOINT_MACHINES = [
-    FuzzTarget(
-        f"machine_endpoint_{role.value}{'_both_ways' if reverse else ''}",
-        lambda data, role=role, reverse=reverse: play(role, data, reverse=reverse),  # type: ignore[misc]
-        [
-            *(bytes((3, len(header) // 4, len(header) % 4)) + header + b"\0\0\0\1" * 8 for header in _HEADERS),
-            bytes((0, 1, 0, 0, 1, 1, 4, 1, 1, 9, 1, 1, 1, 8, 0)) + bytes(40) + bytes((6, 0, 7, 1, 1)),
-            bytes((2, 1, 0, 0, 4, 15)) + bytes(16) + bytes((6, 0, 3, 1, 1, 2, 2)),
-            bytes((6, 1, 1, 3, 32, 2, 1, 2, 2, 1, 1, 1, 4, 9, 4, 0, 3, 9, 9, 9, 15)),
-            bytes((6, 1, 0, 2, 1, 200, 1, 200, 2, 3, 0, 1, 4, 0, 3, 1, 1, 1, 1, 15, 9, 0)),
-        ],
-    )
-    for role in (Role.SERVER, Role.CLIENT)
-    for reverse in (False, True)
-]
-"""One target for each role of the endpoint, with calls in one direction or in both."""
+ENDPOINT_MACHINES = by_role(
+    "endpoint",
+    play,
+    [
+        *(bytes((3, len(header) // 4, len(header) % 4)) + header + b"\0\0\0\1" * 8 for header in _HEADERS),
+        bytes((0, 1, 0, 0, 1, 1, 4, 1, 1, 9, 1, 1, 1, 8, 0)) + bytes(40) + bytes((6, 0, 7, 1, 1)),
+        bytes((2, 1, 0, 0, 4, 15)) + bytes(16) + bytes((6, 0, 3, 1, 1, 2, 2)),
+        bytes((6, 1, 1, 3, 32, 2, 1, 2, 2, 1, 1, 1, 4, 9, 4, 0, 3, 9, 9, 9, 15)),
+        bytes((6, 1, 0, 2, 1, 200, 1, 200, 2, 3, 0, 1, 4, 0, 3, 1, 1, 1, 1, 15, 9, 0)),
+    ],
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 
-from decoder_targets import DISPATCHER, FuzzTarget, octets_of
+from decoder_targets import DISPATCHER, FuzzTarget, octets_of, round_trip
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError, RemoteProtocolError, RpcError
 from rpcrdma.nfs import v3
@@ -26,33 +26,12 @@ from rpcrdma.rpc.gss.messages import (
 )
 from rpcrdma.rpc.gss.protection import CallDropped
 from rpcrdma.rpc.program import null_procedure
-from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.codec import Decoder
 from support.fake_gss import FakeMechanism
 
 __all__ = ["GSS"]
 
 NULL = null_procedure(v3.PROGRAM.number, v3.PROGRAM.version)
-
-
-def credential(data: bytes) -> None:
-    try:
-        found = decode_gss_credential(data)
-    except DecodeError:
-        return
-    enc = Encoder()
-    encode_gss_credential(enc, found)
-    assert decode_gss_credential(octets_of(enc)) == found
-
-
-def init_result(data: bytes) -> None:
-    dec = Decoder(data)
-    try:
-        found = decode_init_result(dec)
-    except DecodeError:
-        return
-    enc = Encoder()
-    encode_init_result(enc, found)
-    assert decode_init_result(Decoder(octets_of(enc))) == found
 
 
 class _Source:
@@ -130,8 +109,16 @@ def client(data: bytes) -> None:
 
 
 GSS = [
-    FuzzTarget("gss_credential", credential, [bytes.fromhex("00000001000000000000000700000003" + "00000001aa000000")]),
-    FuzzTarget("gss_init_result", init_result, [bytes.fromhex("00000001aa000000") + bytes(12) + bytes(4)]),
+    FuzzTarget(
+        "gss_credential",
+        round_trip(decode_gss_credential, encode_gss_credential),
+        [bytes.fromhex("00000001000000000000000700000003" + "00000001aa000000")],
+    ),
+    FuzzTarget(
+        "gss_init_result",
+        round_trip(lambda data: decode_init_result(Decoder(data)), encode_init_result),
+        [bytes.fromhex("00000001aa000000") + bytes(12) + bytes(4)],
+    ),
     FuzzTarget("gss_server", server, [b"\0\x20\0\0\0\1", b"\0\x50" + bytes(8), b"\xff\xff\0\0\0\0"]),
     FuzzTarget("gss_client", client, [b"\0\x0c\0\0\0\0", b"\0\x20" + bytes(8), b"\xff\xff\0\0\0\0"]),
 ]

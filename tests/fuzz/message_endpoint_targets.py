@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from decoder_targets import FuzzTarget, golden
+from decoder_targets import by_role, golden
 from endpoint_targets import CONFIG, RPC_START, STEPS_MAX, Play
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer
@@ -236,24 +236,16 @@ def play(role: Role, data: bytes, *, reverse: bool = False, make: type[MessagePl
 
 _HEADERS = golden("transport/headers_v2.toml", "header", "malformed")
 
-MESSAGE_ENDPOINT_MACHINES = [
-    FuzzTarget(
-        f"machine_messages_{role.value}{'_both_ways' if reverse else ''}",
-        lambda data, role=role, reverse=reverse: play(role, data, reverse=reverse),  # type: ignore[misc]
-        [
-            *(
-                bytes((1, 0, 1, 5, 5, len(header) // 4, len(header) % 4)) + header + b"\0\0\0\1" * 8
-                for header in _HEADERS
-            ),
-            # Calls, in one piece and in several, and their answers.
-            bytes((1, 0, 1, 5, 0, 1, 0, 0, 1, 1, 4, 1, 1, 9, 1, 1, 1, 8, 0)) + bytes(40) + bytes((8, 3, 8, 1, 1)),
-            bytes((1, 0, 1, 5)) + bytes((3, 1, 0, 6, 1, 1, 9, 8)) * 4 + bytes((3, 1, 0, 8, 1, 1, 2)) + bytes(40),
-            bytes((1, 0, 1, 5, 8, 1, 1, 3, 32, 2, 1, 2, 2, 1, 1, 1, 4, 9, 6, 0, 3, 9, 9, 9, 15)),
-            bytes((1, 0, 1, 5, 8, 1, 0, 2, 1, 200, 1, 200, 2, 3, 0, 1, 6, 0, 32, 1, 1, 1, 1, 15, 9, 0)) * 2,
-            bytes((1, 1, 1, 2)) + bytes((8, 0, 1, 3, 200, 0, 7, 208, 0)) * 6 + bytes((12, 1, 6, 0, 1)) * 4,
-        ],
-    )
-    for role in (Role.SERVER, Role.CLIENT)
-    for reverse in (False, True)
-]
-"""One target for each role of the endpoint, with calls in one direction or in both."""
+MESSAGE_ENDPOINT_MACHINES = by_role(
+    "messages",
+    play,
+    [
+        *(bytes((1, 0, 1, 5, 5, len(header) // 4, len(header) % 4)) + header + b"\0\0\0\1" * 8 for header in _HEADERS),
+        # Calls, in one piece and in several, and their answers.
+        bytes((1, 0, 1, 5, 0, 1, 0, 0, 1, 1, 4, 1, 1, 9, 1, 1, 1, 8, 0)) + bytes(40) + bytes((8, 3, 8, 1, 1)),
+        bytes((1, 0, 1, 5)) + bytes((3, 1, 0, 6, 1, 1, 9, 8)) * 4 + bytes((3, 1, 0, 8, 1, 1, 2)) + bytes(40),
+        bytes((1, 0, 1, 5, 8, 1, 1, 3, 32, 2, 1, 2, 2, 1, 1, 1, 4, 9, 6, 0, 3, 9, 9, 9, 15)),
+        bytes((1, 0, 1, 5, 8, 1, 0, 2, 1, 200, 1, 200, 2, 3, 0, 1, 6, 0, 32, 1, 1, 1, 1, 15, 9, 0)) * 2,
+        bytes((1, 1, 1, 2)) + bytes((8, 0, 1, 3, 200, 0, 7, 208, 0)) * 6 + bytes((12, 1, 6, 0, 1)) * 4,
+    ],
+)

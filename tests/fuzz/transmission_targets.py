@@ -5,16 +5,17 @@ The rules are those of `message_endpoint_targets`; in the end no receive buffer 
 
 from __future__ import annotations
 
+import functools
 import struct
 
-from decoder_targets import FuzzTarget
+from decoder_targets import by_role
 from endpoint_targets import RPC_START
 from message_endpoint_targets import CONFIGS, RECEIVE_OCTETS, MessagePlay, play
 from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.messages import REPTERR, XMTCONT, XMTREQ, XMTRESP, decode_transmit_request
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.testing.endpoint_pair import BarePeer
-from rpcrdma.transport import Role, offered
+from rpcrdma.transport import offered
 from rpcrdma.transport.chunks import ChunkLists
 from support import raw_messages as raw
 from support.raw_messages import RESPONSE
@@ -188,20 +189,15 @@ class TransmissionPlay(MessagePlay):
         self.begin(xid, response=True, items=items)
 
 
-TRANSMISSION_MACHINES = [
-    FuzzTarget(
-        f"machine_transmissions_{role.value}{'_both_ways' if reverse else ''}",
-        lambda data, role=role, reverse=reverse: play(role, data, reverse=reverse, make=TransmissionPlay),  # type: ignore[misc]
-        [
-            # Groups with items, whole and broken off; calls and their answers.
-            bytes((1, 0, 1, 5)) + bytes((0, 1, 0, 1, 1, 1, 1, 3, 8, 0, 0, 1, 1, 1, 3, 12, 5, 3, 1, 2, 1, 1, 1, 6)) * 6,
-            bytes((1, 1, 1, 2)) + bytes((0, 1, 0, 0, 1, 2, 1, 1, 0, 200, 0, 1, 1, 1, 1, 1, 1, 1, 5, 3, 1, 3, 1, 1)) * 8,
-            bytes((2, 0, 1, 6)) + bytes((8, 1, 1, 3, 200, 2, 1, 2, 2, 1, 4, 6, 1, 0, 2, 1, 1, 1, 0, 1, 1, 12)) * 6,
-            bytes((3, 0, 1, 6)) + bytes((8, 1, 1, 2, 1, 3, 132, 0, 7, 208, 40, 6, 1, 0, 1, 0, 255, 1, 1, 0, 4, 1)) * 6,
-            bytes((4, 0, 1, 6)) + bytes((8, 1, 0, 1, 3, 132, 0, 7, 208, 40, 3, 1, 0, 5, 7, 0, 2, 1, 1, 11, 0)) * 6,
-        ],
-    )
-    for role in (Role.SERVER, Role.CLIENT)
-    for reverse in (False, True)
-]
-"""One target for each role of the endpoint, with calls in one direction or in both."""
+TRANSMISSION_MACHINES = by_role(
+    "transmissions",
+    functools.partial(play, make=TransmissionPlay),
+    [
+        # Groups with items, whole and broken off; calls and their answers.
+        bytes((1, 0, 1, 5)) + bytes((0, 1, 0, 1, 1, 1, 1, 3, 8, 0, 0, 1, 1, 1, 3, 12, 5, 3, 1, 2, 1, 1, 1, 6)) * 6,
+        bytes((1, 1, 1, 2)) + bytes((0, 1, 0, 0, 1, 2, 1, 1, 0, 200, 0, 1, 1, 1, 1, 1, 1, 1, 5, 3, 1, 3, 1, 1)) * 8,
+        bytes((2, 0, 1, 6)) + bytes((8, 1, 1, 3, 200, 2, 1, 2, 2, 1, 4, 6, 1, 0, 2, 1, 1, 1, 0, 1, 1, 12)) * 6,
+        bytes((3, 0, 1, 6)) + bytes((8, 1, 1, 2, 1, 3, 132, 0, 7, 208, 40, 6, 1, 0, 1, 0, 255, 1, 1, 0, 4, 1)) * 6,
+        bytes((4, 0, 1, 6)) + bytes((8, 1, 0, 1, 3, 132, 0, 7, 208, 40, 3, 1, 0, 5, 7, 0, 2, 1, 1, 11, 0)) * 6,
+    ],
+)

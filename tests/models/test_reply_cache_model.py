@@ -21,10 +21,11 @@ from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import Service, in_worker
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from rpcrdma.xdr.codec import Decoder, Payload
+from support.programs import opaque_of, procedure
 
 pytestmark = pytest.mark.thorough
 
@@ -174,16 +175,8 @@ class AtMostOnceModel:
         return (replace(state, calls=tuple(each for each in calls if each[1].age != 2)),)
 
 
-def _encode_octets(enc: Encoder, value: bytes) -> None:
-    enc.opaque(value, 1 << 20, "octets")
-
-
-def _decode_octets(dec: Decoder) -> bytes:
-    return bytes(dec.opaque(1 << 20, "octets"))
-
-
-CODING = (_encode_octets, _decode_octets, _encode_octets, _decode_octets)
-ENTER = Procedure(0x20000077, 1, 1, "ENTER", "enter", *CODING)
+OCTETS = opaque_of(1 << 20)
+ENTER = procedure(0x20000077, 1, "enter", OCTETS, OCTETS)
 REPLY_OCTETS = {SMALL: 16, LARGE: 5000}
 
 
