@@ -467,7 +467,7 @@ async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None
     assert not await runner.drain(0.01)
     assert cancelled == [True]
     release.set()
-    for thread in runner._workers._threads:
+    for thread in runner.workers._threads:
         assert thread.daemon
         await asyncio.to_thread(thread.join, 60)
     await until(lambda: not runner.running)
@@ -490,6 +490,6 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
 
     runner = asyncio.run(main())
     release.set()
-    (thread,) = runner._workers._threads
+    (thread,) = runner.workers._threads
     thread.join(60)
     assert not thread.is_alive()

@@ -273,7 +273,7 @@ class Server:
     def _begin(self) -> None:
         self._now_s = 0.0
         runner: Any = HandlerRunner()
-        runner._workers = self._threads = Threads(runner, self._happened)
+        runner.workers = self._threads = Threads(runner, self._happened)
         once = AtMostOnce(runner)
         once.time = lambda: self._now_s
         once.cache = ReplyCache(entries_max=REMEMBERED_MAX, reply_octets_max=1000, age_s=1.5)
