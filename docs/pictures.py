@@ -28,7 +28,7 @@ from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
 from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 
 OCTETS = 1 << 16
 HANDLE = v3.nfs_fh3(b"a file's handle!")
@@ -113,7 +113,7 @@ async def _converse(version: str, extension: str, path: Path) -> None:
 
 
 def _messages(path: Path) -> list[Message]:
-    settings = Settings(ProgramNames([v3.PROGRAM]))
+    settings = Settings(Interfaces(["nfs3.x"]))
     with path.open("rb") as file:
         return list(CaptureDissector(settings).messages(read_packets(file, file.read(MAGIC_OCTETS))))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from rpcrdma.nfs import v3
 from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
 from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.octets import words
 
 __all__ = ["GETATTR", "READ", "call", "dissected", "reply"]
@@ -28,8 +27,8 @@ def reply(xid: int) -> bytes:
     return words(xid, 1, 32, 0, 0, 0, 0) + words(xid, 1, 0, 0, 0, 0)
 
 
-def dissected(path: Path, names: ProgramNames | None = None) -> list[Message]:
+def dissected(path: Path, names: Interfaces | None = None) -> list[Message]:
     """The messages of a capture; programs have the names of NFSv3 unless others are given."""
     data = io.BytesIO(path.read_bytes())
-    dissector = CaptureDissector(Settings(names or ProgramNames([v3.PROGRAM])))
+    dissector = CaptureDissector(Settings(names or Interfaces(["nfs3.x"])))
     return list(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS))))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from rpcrdma.nfs import v3
 from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
 from rpcrdma_lab.dissect.hex_text import hex_messages
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.cases import each_case
 
 VECTORS = Path(__file__).parents[3] / "tests" / "vectors"
 FRAMES = tomllib.loads((VECTORS / "linux/messages.toml").read_text())["message"]
 REVERSE = tomllib.loads((VECTORS / "transport/linux_reverse.toml").read_text())["message"]
-SETTINGS = Settings(ProgramNames([v3.PROGRAM]))
+SETTINGS = Settings(Interfaces(["nfs3.x"]))
 
 
 @each_case("vector", FRAMES)

@@ -21,7 +21,8 @@ from rpcrdma.xdr.codec import Decoder
 from rpcrdma_lab.dissect.definitions import definition
 from rpcrdma_lab.dissect.fields import Field, FieldFault
 from rpcrdma_lab.dissect.headers import Header, MemorySegment, header_versions, walk_header
-from rpcrdma_lab.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
+from rpcrdma_lab.dissect.rpc_body import Interfaces
+from rpcrdma_lab.dissect.rpc_header import RpcHeader, walk_rpc_header
 from rpcrdma_lab.dissect.xdr_walk import Walk
 from support.cases import each_case
 
@@ -193,7 +194,7 @@ def test_rpc_headers(octets: bytes) -> None:
 
 
 def compare_rpc(octets: bytes) -> None:
-    found = walk_rpc_header(octets, ProgramNames())
+    found = walk_rpc_header(octets, Interfaces())
     decoder = Decoder(octets)
     try:
         if octets[4:8] == bytes(4):

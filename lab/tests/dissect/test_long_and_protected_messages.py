@@ -12,7 +12,7 @@ from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
 from rpcrdma_lab.dissect.headers import MemorySegment
 from rpcrdma_lab.dissect.long_messages import LongMessage, Room
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
@@ -70,8 +70,8 @@ class Talk:
                 else:
                     handle, place, data = given
                     made.read(SERVER, (handle, 0x1000 + place), (0x42, 0), data)
-        names = ProgramNames()
-        names.interfaces.add(DEFINITION, "echo.x")
+        names = Interfaces()
+        names.add(DEFINITION, "echo.x")
         (exchange,) = [one for one in Exchanges().each(dissected(self.file, names)) if one.xid is not None]
         return exchange
 

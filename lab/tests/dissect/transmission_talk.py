@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rpcrdma.nfs import v3
 from rpcrdma.rtr.messages import (
     DirectionSet,
     Item,
@@ -17,7 +16,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.octets import words
 
 CLIENT, SERVER = 0, 1
@@ -72,7 +71,7 @@ class Talk:
     """A conversation whose beginning was seen."""
 
     def __init__(self, *, told: bool = True) -> None:
-        self.conversation = Settings(ProgramNames([v3.PROGRAM])).conversation()
+        self.conversation = Settings(Interfaces(["nfs3.x"])).conversation()
         self.number = 0
         if told:
             for end in (CLIENT, SERVER):

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from decoder_targets import FuzzTarget, golden
-from rpcrdma.nfs import v3
 from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
 from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 from rpcrdma_lab.dissect.connection import IwarpConnection, Settings
 from rpcrdma_lab.dissect.fields import Field, Message
 from rpcrdma_lab.dissect.hex_text import NotHex, hex_messages, read_hex
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support import raw_roce
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
@@ -27,7 +26,7 @@ __all__ = ["DISSECTORS"]
 
 @functools.cache
 def settings() -> Settings:
-    return Settings(ProgramNames([v3.PROGRAM]))
+    return Settings(Interfaces(["nfs3.x"]))
 
 
 def check(messages: Iterator[Message]) -> None:

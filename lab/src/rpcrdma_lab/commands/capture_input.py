@@ -133,19 +133,17 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
     """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
     from rpcrdma_lab.dissect.connection import Settings  # noqa: PLC0415
-    from rpcrdma_lab.dissect.rpc_header import ProgramNames  # noqa: PLC0415
+    from rpcrdma_lab.dissect.rpc_body import Interfaces  # noqa: PLC0415
 
-    names = ProgramNames()
-    for file in _DEFINITIONS_KNOWN:
-        names.interfaces.add(own_definition_text(file), file)
-    names.interfaces.add_when_met(*_NFS4, lambda: own_definition_text("nfs4.x"), "nfs4.x")
+    interfaces = Interfaces(_DEFINITIONS_KNOWN)
+    interfaces.add_when_met(*_NFS4, lambda: own_definition_text("nfs4.x"), "nfs4.x")
     for file in args.program:
         text = read_text(file)
         if text is None:
             return None
         source = DefinitionText(file, text)
         try:
-            versions = names.interfaces.add(text, source.name)
+            versions = interfaces.add(text, source.name)
         except LanguageError as error:
             source.show(error.diagnostics)
             console.error(f"{file}: the definition cannot be read", f"rpcrdma xdr lint {file} tells more")
@@ -153,7 +151,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
         if not versions:
             console.error(f"{file} defines no program", "name the definition that has the program")
             return None
-    return Settings(names, [extension_maker(words)() for words in args.add_extension])
+    return Settings(interfaces, [extension_maker(words)() for words in args.add_extension])
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:

@@ -10,7 +10,7 @@ from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
 from rpcrdma_lab.dissect.headers import HeaderVersion, header_versions
 from rpcrdma_lab.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
 from rpcrdma_lab.dissect.rdmap_messages import RdmapHalf, RdmapMessage
-from rpcrdma_lab.dissect.rpc_header import ProgramNames
+from rpcrdma_lab.dissect.rpc_body import Interfaces
 
 if TYPE_CHECKING:
     from rpcrdma.extension import Extension
@@ -21,18 +21,18 @@ _BULK_HEAD_OCTETS = 1024
 
 
 class Settings:
-    """Settings of the decoder: program names, and extensions of version 2 beside the built-in definitions.
+    """Settings of the decoder: interface definitions, and extensions of version 2 beside the built-in definitions.
 
-    `names` None stands for the programs that every decoder knows.
+    `interfaces` None stands for none: programs and procedures are named by number.
     """
 
-    def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
+    def __init__(self, interfaces: Interfaces | None = None, extensions: Sequence[Extension] = ()) -> None:
         self.versions: dict[str, HeaderVersion] = header_versions(extensions)
-        self.names = names or ProgramNames()
+        self.interfaces = interfaces or Interfaces()
 
     def conversation(self) -> Conversation:
         """Returns a new decoder of RPC-over-RDMA messages for one connection, with these settings."""
-        return Conversation(self.versions, self.names)
+        return Conversation(self.versions, self.interfaces)
 
 
 class RdmaConnection:

@@ -12,8 +12,8 @@ from rpcrdma_lab.dissect.headers import Header, HeaderVersion, MemorySegment, wa
 from rpcrdma_lab.dissect.long_messages import LongMessage, Payload, Room
 from rpcrdma_lab.dissect.protection import Protection, clear_body
 from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
-from rpcrdma_lab.dissect.rpc_body import Called, Part, WholeItem
-from rpcrdma_lab.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
+from rpcrdma_lab.dissect.rpc_body import Called, Interfaces, Part, WholeItem
+from rpcrdma_lab.dissect.rpc_header import RpcHeader, walk_rpc_header
 from rpcrdma_lab.dissect.rules import add_property_values, check_message
 from rpcrdma_lab.dissect.sequences import Sequences
 from rpcrdma_lab.dissect.transmission_rules import report_shown
@@ -81,7 +81,7 @@ class Conversation:
     """
 
     versions: dict[str, HeaderVersion]
-    names: ProgramNames
+    interfaces: Interfaces
     late: bool = False
     _lost: bool = False
     """Whether `lose` was called, so that credits are counted for the captured messages only."""
@@ -157,7 +157,7 @@ class Conversation:
     def _rpc(self, header: Header, start: bytes | None, *, whole: bool) -> RpcHeader | None:
         if start is None or header.faults:
             return None
-        rpc = walk_rpc_header(start, self.names)
+        rpc = walk_rpc_header(start, self.interfaces)
         if not whole and rpc.faults:
             # The header goes on in the next message, and is read when that is there.
             return None
@@ -230,7 +230,7 @@ class Conversation:
         call = self._answered(end, header.xid, message, "answers")
         if rpc is None and call is not None and call.long_reply is not None:
             payload = call.long_reply.joined(header.reply or ())
-            rpc = walk_rpc_header(payload.data, self.names)
+            rpc = walk_rpc_header(payload.data, self.interfaces)
             rpc.group.name = "RPC, in the Reply chunk"
             message.groups.append(rpc.group)
             header.faults += rpc.faults
@@ -261,7 +261,7 @@ class Conversation:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
             return
         clear = clear_body(call.protection, payload, start)
-        body = call.called and self.names.interfaces.body(
+        body = call.called and self.interfaces.body(
             call.called, part, clear.data, clear.start, items, whole=clear.whole
         )
         if not body:
@@ -374,7 +374,7 @@ class Conversation:
         if not starts and not ends:
             return
         payload = call.long_call.joined(chunk.segments)
-        rpc = walk_rpc_header(payload.data, self.names)
+        rpc = walk_rpc_header(payload.data, self.interfaces)
         if starts:
             rpc.group.name = "RPC, in the Read chunk"
             message.groups.append(rpc.group)

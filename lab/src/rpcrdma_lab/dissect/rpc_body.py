@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from rpcrdma.commands import own_definition_text
 from rpcrdma.xdr.language import check, model, parse
 from rpcrdma_lab.dissect.definitions import Definition
 from rpcrdma_lab.dissect.fields import Field
@@ -51,11 +52,17 @@ class Body(NamedTuple):
 
 
 class Interfaces:
-    """The known interface definitions (XDR language), by numbers of program and version."""
+    """The known interface definitions (XDR language), by numbers of program and version.
 
-    def __init__(self) -> None:
+    Args:
+        own: definitions of this library that are known, by their files, such as "nfs3.x".
+    """
+
+    def __init__(self, own: Iterable[str] = ()) -> None:
         self._known: dict[tuple[int, int], tuple[model.ProgramVersion, Definition]] = {}
         self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
+        for file in own:
+            self.add(own_definition_text(file), file)
 
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
         """Adds an interface definition that is compiled only when `name` or `body` needs this program and version.
@@ -72,33 +79,37 @@ class Interfaces:
             self.add(text(), file)
         return self._known.get(key)
 
-    def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
+    def add(self, text: str, file: str) -> list[model.ProgramVersion]:
         """Compiles a definition, adds its program versions in place of known ones, and returns these versions.
 
         Args:
             text: the definition in the XDR language.
             file: the name of the definition for error texts.
-            lenient: whether deviations from the XDR language whose meaning is clear are permitted.
 
         Raises:
             LanguageError: the definition cannot be compiled.
         """
-        module, _ = check(parse(text, file), text, file, lenient=lenient, default_limit=_MESSAGE_IS_THE_BOUND)
+        module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
         codes = {item.name: {value: code for code, value in item.members} for item in module.enums}
         definition = Definition(file, file, module.classes, codes, {})
         for version in module.versions:
             self._known[version.program_number, version.number] = version, definition
         return module.versions
 
-    def name(self, program: int, version: int, procedure: int) -> str | None:
-        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ"; None if no definition has it.
+    def name(self, program: int, version: int, procedure: int) -> str:
+        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ".
+
+        Unknown parts are named by number, as in "program 5 version 1 procedure 2".
 
         Raises:
             LanguageError: a definition added by `add_when_met` cannot be compiled.
         """
         known = self._find(program, version)
-        found = self._procedure(known, procedure)
-        return _name(known[0], found) if known and found else None
+        if known and (found := self._procedure(known, procedure)):
+            return _name(known[0], found)
+        # Procedure 0 does nothing in every program (RFC 5531 section 12.1).
+        shown = f"procedure {procedure}" if procedure else "NULL"
+        return f"{known[0].name if known else f'program {program} version {version}'} {shown}"
 
     def body(
         self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool

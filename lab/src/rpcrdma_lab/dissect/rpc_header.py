@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rpcrdma.rpc import AuthFlavor, Program
+from rpcrdma.rpc import AuthFlavor
 from rpcrdma_lab.dissect.definitions import Note, definition
 from rpcrdma_lab.dissect.fields import Field, FieldFault
 from rpcrdma_lab.dissect.protection import Protection, protection_of
 from rpcrdma_lab.dissect.rpc_body import Called, Interfaces
 from rpcrdma_lab.dissect.xdr_walk import Walk
 
-__all__ = ["ProgramNames", "RpcHeader", "walk_rpc_header"]
+__all__ = ["RpcHeader", "walk_rpc_header"]
 
 _RPC_VERSION = 2
 _CALL, _REPLY = 0, 1
-_NFS = 100003
-_OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
-"""Names of programs that this library does not implement, but that captures may have."""
 _CREDENTIALS: dict[tuple[str, int | None], str] = {
     ("cred", AuthFlavor.AUTH_SYS): "authsys_parms",
     ("verf", AuthFlavor.AUTH_SYS): "authsys_parms",
     ("cred", AuthFlavor.RPCSEC_GSS): "gss_credential",
 }
 """The XDR structures in the bodies of credentials and verifiers; a verifier of RPCSEC_GSS is a checksum."""
-
-
-class ProgramNames:
-    """The names of programs and procedures by number, and the interface definitions for decoding their messages.
-
-    Args:
-        programs: programs whose names are known besides NFS_V4; their interface definitions are not added.
-    """
-
-    def __init__(self, programs: Iterable[Program] = ()) -> None:
-        self.interfaces = Interfaces()
-        self._known: dict[tuple[int, int], tuple[str, Mapping[int, str]]] = dict(_OTHERS)
-        for program in programs:
-            names = {number: procedure.method.upper() for number, procedure in program.procedures.items()}
-            self._known[program.number, program.version] = program.name, names
-
-    def name(self, program: int, version: int, procedure: int) -> str:
-        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ".
-
-        Unknown parts are named by number, as in "program 5 version 1 procedure 2".
-
-        Raises:
-            LanguageError: a definition that `interfaces` compiles at its first use cannot be compiled.
-        """
-        if defined := self.interfaces.name(program, version, procedure):
-            return defined
-        name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
-        # Procedure 0 does nothing in every program (RFC 5531 section 12.1).
-        return f"{name} {names.get(procedure) or ('procedure ' + str(procedure) if procedure else 'NULL')}"
 
 
 @dataclass(slots=True)
@@ -78,13 +45,13 @@ class RpcHeader:
     protection: Protection | None = None
 
 
-def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
+def walk_rpc_header(data: bytes, interfaces: Interfaces) -> RpcHeader:
     """Decodes the RPC header at the start of `data` as far as possible; `faults` of the result say what is wrong.
 
-    `names` has the names of programs and procedures.
+    `interfaces` has the names of programs and procedures.
 
     Raises:
-        LanguageError: an interface definition in `names` cannot be compiled.
+        LanguageError: a definition in `interfaces` cannot be compiled.
     """
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
@@ -93,7 +60,7 @@ def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
     if kind in {_CALL, _REPLY}:
         header.is_call = kind == _CALL
     if header.is_call:
-        _finish_call(header, names)
+        _finish_call(header, interfaces)
     elif header.is_call is not None:
         stats = [one for one in group.walk() if one.name in {"stat", "reason"} and one.shown]
         header.outcome = stats[-1].shown.partition("(")[2].partition(":")[0] if stats else ""
@@ -104,7 +71,7 @@ def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
     return header
 
 
-def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
+def _finish_call(header: RpcHeader, interfaces: Interfaces) -> None:
     body = header.group.member("body", "cbody")
     assert body is not None
     version = body.member("rpcvers")
@@ -114,7 +81,7 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
     program, program_version, procedure = (body.number(name) for name in ("prog", "vers", "proc"))
     if program is not None and program_version is not None and procedure is not None:
         header.called = program, program_version, procedure
-        header.procedure = names.name(*header.called)
+        header.procedure = interfaces.name(*header.called)
         shown = body.member("proc")
         assert shown is not None
         shown.shown = f"{procedure} ({header.procedure})"
