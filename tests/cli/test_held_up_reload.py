@@ -120,6 +120,6 @@ def test_long_work_of_a_reload_pauses_for_the_event_loop_at_each_export_and_each
 
     asyncio.run(reload())
     loops = {
-        "read_configuration", "ExportSources._work", "find_mistakes", "_exposed_state", "_real", "LocalExports.plan"
+        "read_configuration", "ExportSources._work", "find_mistakes", "_exposed_state", "_real", "ServerExports.plan"
     }  # fmt: skip
     assert {loop for loop, pauses in paused.items() if pauses >= 2 * (len(more) - 1)} == loops, paused

@@ -326,7 +326,7 @@ async def test_an_access_log_is_turned_on_and_off_and_moved_at_once_also_onto_a_
             if name == "first":
                 await reload('access-log = "off"\n', "access-log")
                 assert vars(services.nfs).keys() & {"remove", "mkdir"} == set()
-                assert "check" not in vars(services.nfs.exports.admissions[0])
+                assert "check" not in vars(services.nfs.exports.parts.admission)
                 await remove("off")
         # Each full disk is told of, also where one follows another.
         for lost in (1, 2):

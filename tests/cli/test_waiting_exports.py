@@ -61,7 +61,7 @@ def look(found: WaitingExports, services: NfsServices, above: PseudoRoot | None 
     change.plan()
     change.install(now_ns)
     if above is not None:
-        above.serve(services.nfs.exports, now_ns)
+        above.renew(now_ns)
     return before - {export.name for export in found.absent}
 
 
@@ -155,7 +155,7 @@ def test_hosts_without_an_address_are_admitted_once_they_have_one(
             (ipaddress.ip_network("192.0.2.7/32"),),
             (ipaddress.ip_network("192.0.2.7/32"), ipaddress.ip_network("192.0.2.1/32")),
         ]
-        assert services.nfs.local.admission._known == {}, "an earlier refusal is forgotten"
+        assert services.nfs.exports.parts.admission._known == {}, "an earlier refusal is forgotten"
 
 
 RULE = '[[export.rule]]\nhosts = ["one"]\n'

@@ -232,7 +232,7 @@ async def _serve(
         renew = None if hosts.certificate is None else _renewal(args, server)
         handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
-        as_callers = services.nfs.local.parts.callers.switches
+        as_callers = services.nfs.exports.parts.callers.switches
         announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
         running = RunningServer(args, server, exports, nfs4, registered, audit)

@@ -188,7 +188,7 @@ class ServedExports:
         late = (
             f"opening new exports, and writing data of those that end, has not come to its end within "
             f"{EXPORTS_CHANGE_S:g} s; reload again when their file systems answer, and that of the state directory "
-            f"{self._services.nfs.local.parts.state.directory}"
+            f"{self._services.nfs.exports.parts.state.directory}"
         )
         await asyncio.to_thread(in_time, change.plan, EXPORTS_CHANGE_S, late, lambda _: change.discard())
 

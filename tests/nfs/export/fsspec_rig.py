@@ -17,9 +17,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.exports import Exports
-from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode
 from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import READ, Refused
 from rpcrdma.rpc.host_identity import CallOrigin
@@ -121,10 +121,10 @@ fsspec.register_implementation("web", Web, clobber=True)
 @contextlib.contextmanager
 def exported(
     state: Path, url: str = "store://bucket", clock: Callable[[], float] | None = None, **more: Any
-) -> Iterator[FsspecExports]:
+) -> Iterator[ServerExports]:
     """One export of this URL, as /."""
     with contextlib.closing(open_state(state, os.urandom)) as opened:
-        exports = FsspecExports([Export(name="/", url=url, read_only=True, **more)], opened, clock=clock)
+        exports = ServerExports([Export(name="/", url=url, read_only=True, **more)], opened, clock=clock)
         yield exports
         assert exports.close() == []
 
@@ -135,9 +135,9 @@ def located(exports: Exports, handle: bytes, context: Any) -> Any:
     return None if found is None else found[0]
 
 
-def found(exports: FsspecExports, *names: bytes) -> FsspecNode:
+def found(exports: ServerExports, *names: bytes) -> FsspecNode:
     """The object that these names lead to."""
-    node = exports.trees[0].root
+    node: Any = exports.trees[0].root
     for name in names:
         below = node.lookup(ME, name, at_once=False)
         assert below is not None

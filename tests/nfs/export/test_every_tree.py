@@ -17,9 +17,8 @@ from rpcrdma.nfs.export import local_files, open_object
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.exports import Exports
-from rpcrdma.nfs.export.fsspec_exports import FsspecExports
-from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
@@ -54,7 +53,7 @@ def exported(kind: str, tmp_path: Path, **terms: Any) -> Iterator[Exports]:
     directory = Path(tmp_path, f"export-{len(list(tmp_path.iterdir()))}")
     directory.mkdir()
     with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
-        exports = LocalExports([Export(name="/", directory=directory, root_squash=False, **terms)], state)
+        exports = ServerExports([Export(name="/", directory=directory, root_squash=False, **terms)], state)
         yield exports
         assert exports.close() == []
 
@@ -82,7 +81,7 @@ def filled(kind: str, tmp_path: Path) -> Iterator[Exports]:
     for number in range(30):
         (above / "many" / str(number)).touch()
     with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
-        exports = FsspecExports([Export(name="/", url=f"file://{tmp_path}/export", read_only=True)], state)
+        exports = ServerExports([Export(name="/", url=f"file://{tmp_path}/export", read_only=True)], state)
         yield exports
         assert exports.close() == []
 
@@ -512,7 +511,7 @@ def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: P
 
 def test_a_change_within_a_tick_of_the_clock_is_seen_in_each_export_and_in_listings(tmp_path: Path) -> None:
     with exported("local", tmp_path) as exports:
-        assert isinstance(exports, LocalExports)
+        assert isinstance(exports, ServerExports)
         file: Any = created(root_of(exports), b"file", b"data")
         directory = exports.trees[0].export.directory
         exports.install(exports.plan([Export(name=name, directory=directory) for name in ("/", "/again")]))
@@ -565,7 +564,7 @@ def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(open_object, "NFS_CHANGES_COUNTED_MAX", 5)
     with exported("local", tmp_path) as exports:
         files = [created(root_of(exports), b"%d" % number, b"data") for number in range(20)]
-        assert isinstance(exports, LocalExports)
+        assert isinstance(exports, ServerExports)
         assert len(exports.parts.changes) == 5
         for file in files:
             before = file.attributes().change

@@ -18,8 +18,8 @@ from fsspec.registry import known_implementations
 from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exported, found, located, names_in, refused
 from rpcrdma.nfs.export import export_limits, fsspec_store
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
-from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_store import missing_package, shown_url
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
@@ -114,14 +114,14 @@ def test_a_web_server_is_listed_and_never_asked_for_names_that_it_does_not_list(
             assert node is not None
             assert (node.kind, node.handle) == (kind, same)
         Web.pages.clear()
-        exports.parts.nodes.drop_all()
+        exports.remote.nodes.drop_all()
         assert refused(lambda: located(exports, file, CONTEXT)) == errno.ESTALE
         assert refused(lambda: list(located(exports, handle, CONTEXT).entries(ME, 2, detailed=True))) == errno.ESTALE
     with (
         contextlib.closing(open_state(tmp_path, os.urandom)) as state,
         pytest.raises(OSError, match="nothing is there"),
     ):
-        FsspecExports([Export(name="/", url="web://host/top/", read_only=True)], state)
+        ServerExports([Export(name="/", url="web://host/top/", read_only=True)], state)
 
 
 def test_symbolic_links_of_a_local_file_system_are_links(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_symbolic_links_of_a_local_file_system_are_links(tmp_path: Path) -> None
             assert refused(lambda node=node: node.lookup(ME, b"file", at_once=False)) == errno.ENOTDIR  # type: ignore[misc]
             there = listed[name]
             assert (there.handle, there.attributes.change) == (node.handle, node.attributes().change)  # type: ignore[union-attr]
-        exports.parts.nodes.drop_all()
+        exports.remote.nodes.drop_all()
         again = located(exports, listed[b"up"].handle or b"", CONTEXT)
         assert again is not None
         assert again.read_link() == b".."
@@ -187,7 +187,7 @@ def test_nothing_in_the_tree_can_be_changed(files: Store, tmp_path: Path) -> Non
         root, file = found(exports), found(exports, b"a.txt")
         opened = file.open(ME, READ, at_once=True)
         calls = [
-            lambda: check_changeable(exports.admit(exports.trees[0], CONTEXT)),
+            lambda: check_changeable(exports.trees[0].admit(CONTEXT, 3)),
             lambda: file.open(ME, READ | MODIFY, at_once=False),
             lambda: opened.write(b"x", 0, Stable.UNSTABLE, Change(), judge=True),
             lambda: opened.commit(Change()),
@@ -257,8 +257,8 @@ def test_the_handles_of_another_url_are_stale(files: Store, tmp_path: Path) -> N
 def test_places_that_lead_in_a_circle_end(files: Store, tmp_path: Path) -> None:
     with exported(tmp_path) as exports:
         one, two = found(exports, b"deep"), found(exports, b"deep", b"er")
-        exports.parts.places.remember(one.handle, two.handle, b"deep")
-        exports.parts.nodes.drop_all()
+        exports.remote.places.remember(one.handle, two.handle, b"deep")
+        exports.remote.nodes.drop_all()
         assert refused(lambda: located(exports, two.handle, CONTEXT)) == errno.ESTALE
 
 
@@ -294,7 +294,7 @@ def test_the_library_is_asked_once_in_the_stated_time_and_never_at_once(files: S
         assert located(exports, handle, CONTEXT) is not None
         assert Store.calls == {"ls": 1, "info": 1}
         inner = found(exports, b"deep", b"er")
-        exports.parts.nodes.drop_all()
+        exports.remote.nodes.drop_all()
         assert inner.lookup(ME, b"..", at_once=True) is None
         assert found(exports, b"deep").handle == inner.parent().handle
 
@@ -383,7 +383,7 @@ def test_a_file_without_time_and_identity_counts_as_changed_after_the_stated_tim
     with exported(tmp_path, clock=clock) as exports:
         file = found(exports, b"a.txt")
         assert content(file) == b"hello"
-        assert file.attributes().mtime_ns == exports.parts.started_ns
+        assert file.attributes().mtime_ns == exports.remote.started_ns
         files.pipe("/bucket/a.txt", b"HELLO")
         clock.now_s += 5
         now = located(exports, file.handle, CONTEXT)
@@ -401,7 +401,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_asked_for_again(files: Store, tm
         assert now is not None
         assert content(now) == b"short"
         files.rm("/bucket/deep/er/b.bin")
-        exports.parts.blocks.drop_all()
+        exports.remote.blocks.drop_all()
         assert refused(lambda: content(now)) == errno.ESTALE
 
 
@@ -447,7 +447,7 @@ def test_passwords_of_urls_are_not_shown(tmp_path: Path) -> None:
         contextlib.closing(open_state(tmp_path, os.urandom)) as state,
         pytest.raises(OSError, match="cannot export ftp:") as caught,
     ):
-        FsspecExports([Export(name="/", url="ftp://me:secret@nowhere.invalid:x/y", read_only=True)], state)
+        ServerExports([Export(name="/", url="ftp://me:secret@nowhere.invalid:x/y", read_only=True)], state)
     assert "secret" not in str(caught.value)
 
 
@@ -471,7 +471,7 @@ def test_a_url_that_cannot_be_exported_names_the_cause(url: str, text: str, tmp_
     with pytest.MonkeyPatch.context() as patch, contextlib.closing(open_state(tmp_path, os.urandom)) as state:
         patch.setitem(known_implementations, "store-needs-a-package", missing)
         with pytest.raises(OSError, match="cannot export") as caught:
-            FsspecExports([Export(name="/", url=url, read_only=True)], state)
+            ServerExports([Export(name="/", url=url, read_only=True)], state)
     assert text in str(caught.value)
 
 
@@ -492,7 +492,7 @@ def test_without_fsspec_the_error_names_it(tmp_path: Path, monkeypatch: pytest.M
             OSError, match="cannot export s3://b: the package fsspec is not installed: run pip install fsspec"
         ),
     ):
-        FsspecExports([Export(name="/", url="s3://b", read_only=True)], state)
+        ServerExports([Export(name="/", url="s3://b", read_only=True)], state)
 
 
 def test_a_library_for_one_thread_gets_an_instance_for_each(files: Store, tmp_path: Path) -> None:
@@ -526,10 +526,10 @@ def test_the_objects_in_memory_are_bounded(
     files.pipe({f"/bucket/many/{number}": b"" for number in range(200)})
     with exported(tmp_path) as exports:
         entries = list(found(exports, b"many").entries(ME, 2, detailed=True))
-        assert len(exports.parts.nodes.held) <= 50
+        assert len(exports.remote.nodes.held) <= 50
         for entry in entries:
             assert entry.handle is not None
             assert located(exports, entry.handle, CONTEXT) is not None
         exports.close_idle()
         exports.close_idle()
-        assert not exports.parts.nodes.held
+        assert not exports.remote.nodes.held

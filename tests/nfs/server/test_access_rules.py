@@ -434,7 +434,7 @@ def test_a_host_that_may_use_no_export_of_version_4_is_no_client_and_the_log_has
     assert len(four.state.clients.by_id) == 4
     exports = server.services.nfs.exports
     exports.install(exports.plan([export("/two", "198.51.100.7")]))
-    four.service.exports.serve(exports, 1)
+    four.service.exports.renew(1)
     assert introduced("4", origin("198.51.100.7")) == "OK"
     assert clients["a"].compound(create_session(next(iter(four.state.clients.by_id)), 1)).status == "STALE_CLIENTID"
 

@@ -234,8 +234,7 @@ def test_a_mount_that_no_rule_admits_acts_as_the_first_rule_for_the_host_has_it(
     krb5 = AccessTerms(principals=("bob@EXAMPLE",), security=(SecurityFlavor.KRB5,), anonymous_uid=1111)
     it = made("mount", "remove", rules=(AccessTerms(hosts=(), anonymous_uid=3333), krb5), **terms)
     dirop = it.server.dirop(it.server.mount("/data", as_=ALICE), "hello.txt")
-    exports = it.server.services.nfs.exports
-    grant = exports.admit_mount(exports.trees[0], it.server.contexts[-1])
+    grant = it.server.services.nfs.exports.trees[0].admit_mount(it.server.contexts[-1], 3)
     assert [grant.identity.uid, *(record["acting_uid"] for record in it.taken())] == [1111, 1111]
     with pytest.raises(CredentialTooWeak):
         it.server.call("remove", v3.REMOVE3args(dirop), as_=ALICE)
@@ -249,8 +248,9 @@ def test_a_call_at_which_the_server_fails_is_recorded(
     server = it.server
     gone = v3.REMOVE3args(server.dirop(server.mount("/data"), "none"))
     it.taken()
-    for method in ("admit_mount", "locate"):
-        monkeypatch.setattr(server.services.nfs.exports, method, None)
+    exports = server.services.nfs.exports
+    for failing, method in ((exports.trees[0], "admit_mount"), (exports, "locate")):
+        monkeypatch.setattr(failing, method, None)
     for procedure, args in (("mnt", "/data"), ("remove", gone)):
         with pytest.raises(TypeError):
             server.call(procedure, args)
@@ -295,7 +295,7 @@ def test_another_audit_takes_the_place_of_the_former_and_one_of_nothing_leaves_n
     client = it.client()
     root = it.server.mount("/data")
     gone = v3.REMOVE3args(it.server.dirop(root, "none"))
-    service, (admission,) = it.conversation.service, it.server.services.nfs.exports.admissions
+    service, admission = it.conversation.service, it.server.services.nfs.exports.parts.admission
 
     def change(*kinds: str) -> None:
         audit = Audit(kinds, it.lines.append, lambda: 1_700_000_000_123_456_789)

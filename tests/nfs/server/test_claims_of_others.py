@@ -96,7 +96,7 @@ def test_a_delegation_given_before_a_change_opens_the_file_is_waited_for(
         assert (tree / "hello.txt").read_bytes() == content
         with claims.lock:
             claims.undelegate(server.services.nfs.exports.file_of(handle.data), HOLDER)
-        server.services.nfs.local.parts.files.close()
+        server.services.nfs.exports.parts.files.close()
 
 
 def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: Any, tree: Path) -> None:

@@ -273,7 +273,7 @@ def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
         before = before or descriptors()
         assert descriptors() == before < there - 4
     assert changing.service.state.delegations == {}
-    assert changing.server.services.nfs.local.nodes.held.keys() == set()
+    assert changing.server.services.nfs.exports.parts.nodes.held.keys() == set()
 
 
 def test_a_call_that_runs_ends_under_the_old_exports_and_then_its_files_close(changing: Changing) -> None:
@@ -363,7 +363,7 @@ def test_a_directory_that_cannot_be_examined_leaves_nothing_open(
     with monkeypatch.context() as patch:
         patch.setattr(f"rpcrdma.nfs.export.object_tree.{step}", fails)
         with pytest.raises(OSError, match="the disk fails"):
-            changing.server.services.nfs.local.plan([changing.export("c")])
+            changing.server.services.nfs.exports.plan([changing.export("c")])
         there = len(list(Path("/proc/self/fd").iterdir()))
     assert there == before, "before the next collection of garbage"
 

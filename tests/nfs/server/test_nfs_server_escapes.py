@@ -198,7 +198,7 @@ def test_made_up_places_lead_nowhere_else(server: Any, outside: Path) -> None:
         (file, b"file"),
         (root, b"/etc/passwd"),
     ):
-        server.services.nfs.exports.nodes.drop_all()
+        server.services.nfs.exports.parts.nodes.drop_all()
         places.remember(file, parent, name)
         assert server.read(file) == b"inside"
 

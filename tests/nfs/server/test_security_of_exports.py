@@ -185,7 +185,7 @@ def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path
     context: Any = ClaimedCall()
     for held in (True, False):
         if not held:
-            backend.nodes.drop_all()
+            backend.parts.nodes.drop_all()
         with pytest.raises(CredentialTooWeak):
             backend.locate(tree.root.handle, context)
     services.nfs.close()

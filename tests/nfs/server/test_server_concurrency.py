@@ -13,7 +13,7 @@ import pytest
 
 from fsspec_rig import ME
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export import local_tree, open_object
+from rpcrdma.nfs.export import local_object, open_object
 from rpcrdma.nfs.export.file_access import OpenFiles
 from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
@@ -44,7 +44,7 @@ def test_eviction_never_closes_what_is_in_use(server: Any, tree: Path) -> None:
     backend = server.services.nfs.exports
     backend.parts.files = OpenFiles(2, server.state, backend.parts.leases)
     cache: ObjectCache[Any] = ObjectCache(3)
-    backend.nodes = cache
+    backend.parts.nodes = cache
     next(iter(backend.trees))._cache = cache
     for number in range(12):
         (tree / f"{number}").write_bytes(b"%d" % number * 1000)
@@ -92,7 +92,7 @@ def test_a_write_that_comes_while_its_file_is_dropped_keeps_the_mark_of_its_data
     writer = threading.Thread(target=write)
     monkeypatch.setattr(cache, "lock", Lock())
     monkeypatch.setattr(cache, "drop", drop_beside_a_write)
-    assert files.drop_idle_writer(backend.nodes.held[handle])
+    assert files.drop_idle_writer(backend.parts.nodes.held[handle])
     writer.join()
     assert cache.held[handle].unstable
 
@@ -178,7 +178,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
     start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though their objects have one lock among those of a file system."""
-    monkeypatch.setattr(local_tree, "_LOCKS", 1)
+    monkeypatch.setattr(local_object, "_LOCKS", 1)
     disks = iter((b"still", b"good", b"good"))
     monkeypatch.setattr(MountTable, "file_system_of", lambda *_: next(disks))
     names = {"/still": tree / "a", "/good": tree / "a" / "b", "/more": tree}

@@ -342,7 +342,7 @@ def test_what_was_renamed_since_the_last_search_is_put_off_until_the_next(
     assert again.getattr_status(other) == "OK"
     # A clock that is set back holds up nothing.
     (tree / "renamed").rename(tree / "a" / "2")
-    again.services.nfs.exports.nodes.drop_all()
+    again.services.nfs.exports.parts.nodes.drop_all()
     clock[0] -= 10**13
     assert again.getattr_status(other) == "OK"
 
@@ -466,14 +466,14 @@ def test_the_event_loop_neither_climbs_nor_reads_a_disk(
     file, other = server.create(handles[-1], "file"), server.create(handles[0], "x (deleted)")
     context = server.contexts[-1]
     for handle in (file, other):
-        assert backend.locate(handle, context)[0] is backend.nodes.held[handle]
+        assert backend.locate(handle, context)[0] is backend.parts.nodes.held[handle]
     context.may_block = False
     with monkeypatch.context() as patch:
         # Neither the place of a file far down, nor whether a file with such a name is deleted.
         patch.setattr(server.state.places, "find", None)
         patch.setattr(os, "lstat", None)
         assert [backend.locate(handle, context) for handle in (file, other)] == [None, None]
-    node = backend.nodes.held[handles[-1]]
+    node = backend.parts.nodes.held[handles[-1]]
     context.may_block = False
     assert backend.locate(handles[-1], context)[0] is node
     node.levels = 0
@@ -494,7 +494,7 @@ def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
     assert server.getattr_status(handles[-1]) == "OK"
     (tree / "short" / FAR / FAR / FAR).rename(tree / "shorter")
     assert server.getattr_status(handles[-1]) == "OK"
-    os.rmdir(FAR, dir_fd=server.services.nfs.exports.nodes.held[handles[-2]].fd)
+    os.rmdir(FAR, dir_fd=server.services.nfs.exports.parts.nodes.held[handles[-2]].fd)
     assert server.getattr_status(handles[-1]) == "STALE"
     (tree / "shorter").rename(tmp_path / "outside")
     assert server.getattr_status(handles[-2]) == "STALE"

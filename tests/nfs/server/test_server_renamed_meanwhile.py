@@ -235,7 +235,7 @@ def test_rmdir_of_what_took_the_name_leaves_the_other_alive(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "rmdir", rmdir)
         assert server.status("rmdir", v3.RMDIR3args(server.dirop(server.lookup(root, "a"), "b"))) == "OK"
-    server.services.nfs.exports.nodes.drop_all()
+    server.services.nfs.exports.parts.nodes.drop_all()
     if outside:
         assert server.getattr_status(directory) == "STALE"
         kept.rename(tree / "a" / "kept")
@@ -261,7 +261,7 @@ def test_a_file_with_another_name_stays_open_when_one_is_removed(start: Any, tre
 def test_a_directory_in_two_exports_has_one_lock(start: Any, tree: Path) -> None:
     server = start([Export(name="/", directory=tree), Export(name="/inner", directory=tree / "a")])
     backend = server.services.nfs.exports
-    outer = backend.nodes.held[server.lookup(server.mount(), "a")]
+    outer = backend.parts.nodes.held[server.lookup(server.mount(), "a")]
     inner = next(tree.root for tree in backend.trees if tree.export.name == "/inner")
     assert outer.handle != inner.handle
     assert outer.lock is inner.lock

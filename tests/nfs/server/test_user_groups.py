@@ -43,7 +43,13 @@ def members(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
 def test_the_groups_of_the_database_count_and_not_those_of_the_call(
     start: Any, tree: Path, members: dict[int, list[int]]
 ) -> None:
-    server = start([Export(name="/", directory=tree, groups="server"), Export(name="/client", directory=tree)])
+    server = start(
+        [
+            Export(name="/", directory=tree, groups="server"),
+            Export(name="/client", directory=tree),
+            Export(name="/url", url=f"file://{tree}", read_only=True, groups="server"),
+        ]
+    )
     members[1001] = [STAFF]
     os.chown(tree / "hello.txt", 1000, STAFF)
     (tree / "hello.txt").chmod(0o640)
@@ -62,8 +68,9 @@ def test_the_groups_of_the_database_count_and_not_those_of_the_call(
     assert not server.contexts[-1].may_block
     assert read(1002, STAFF) == "ACCES"
     assert (read(1001, handle=as_stated), read(1002, STAFF, handle=as_stated)) == ("ACCES", "OK")
+    assert read(1003, handle=server.lookup(server.mount("/url"), "hello.txt")) == "OK", "all users are one"
     assert members[-1] == [1001, 1002]
-    groups = server.services.nfs.exports.groups
+    groups = server.services.nfs.exports.parts.groups
     groups._until_s[1001] = 0.0
     members[1001] = []
     server.services.nfs.close_idle()

@@ -141,9 +141,9 @@ class FewFiles:
     def locate(self, handle: bytes, context: Any, *, any_flavor: bool = False) -> tuple[File, Grant]:
         if handle not in self.files:
             raise Refused(BAD_HANDLE)
-        return self.files[handle], self.admit(self, context)
+        return self.files[handle], self.admit(context, 4)
 
-    def admit(self, _tree: Any, context: Any) -> Grant:
+    def admit(self, context: Any, _version: int) -> Grant:
         return Grant(ServingUser(), read_only=self.read_only, credential=context.credential)
 
     def check_host(self, _context: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from conversation import Conversation
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from support.nfs4_client import Client, Reply
@@ -26,7 +26,7 @@ class Served:
     def __init__(self, place: Path, *exports: dict[str, Any]) -> None:
         self.place = place
         self.state = open_state(place / "state", os.urandom)
-        local = self.local = LocalExports(
+        local = self.local = ServerExports(
             [Export(**{"directory": place / "files", "root_squash": False} | export) for export in exports], self.state
         )
         self.local.parts.leases.files_max = 0

@@ -325,7 +325,7 @@ def test_a_server_of_which_no_export_is_open_to_this_host_says_so(
     served = serve({"name": "/closed"})
     exports = served.local
     exports.install(exports.plan([replace(exports.trees[0].export, hosts=(ip_network("198.51.100.0/24"),))]))
-    served.server.service.exports.serve(exports, 1)
+    served.server.service.exports.renew(1)
     with pytest.raises(PermissionError) as refused:
         listed(monkeypatch, Calling(served.server))
     assert refused.value.__notes__ == ["the server admits this host to no export"]

@@ -41,14 +41,6 @@ class Trees:
                 # A filehandle of its own.
                 tree.root = tree.object(FileKind.DIRECTORY)
 
-    def admit(self, tree: Any, *_: Any) -> Any:
-        return tree.grant
-
-    admit_mount = admit
-
-    def flavors(self, tree: Any, _context: Any) -> Any:
-        return tree.export.security
-
 
 @asynccontextmanager
 async def serving(fabric: HeardFabric) -> AsyncIterator[Conversation]:

@@ -311,7 +311,7 @@ def test_the_way_into_an_export_looks_up_the_groups_of_its_user(
     os.chown(served.place / "files", 0, 50)
     (served.place / "files").chmod(0o750)
     bob = served.server.client(credential=AuthSys(uid=1001, gid=1001)).start()
-    groups = served.local.groups
+    groups = served.local.parts.groups
     hops: list[int] = []
 
     def find(uid: int) -> tuple[int, ...]:
@@ -325,7 +325,7 @@ def test_the_way_into_an_export_looks_up_the_groups_of_its_user(
     found = bob.run(putrootfh(), lookup("one"), *inner)
     assert (found.status, len(hops), served.server.hops) == ("OK", 1, 1)
     groups.known.clear()
-    served.local.admission.forget()
+    served.local.parts.admission.forget()
     assert bob.run(putfh(found.value(10)), access(1)).status == "OK"
     assert (len(hops), served.server.hops) == (2, 2)
     assert bob.run(putfh(found.value(10)), access(1)).status == "OK"

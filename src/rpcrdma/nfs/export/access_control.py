@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.nfs.export.access_terms import AccessTerms, ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.access_terms import AccessTerms, Export, ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
-from rpcrdma.nfs.export.tree import Refused, Tree
+from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -20,7 +20,7 @@ from rpcrdma.rpc.host_identity import CallOrigin, XprtSec, protects
 from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from rpcrdma.wire.peer_text import printable
 
-__all__ = ["AdmittedExports", "HostAdmission"]
+__all__ = ["AdmittedTree", "HostAdmission"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NETWORKS_SHOWN_MAX = 8
@@ -56,8 +56,6 @@ class HostAdmission:
         self._identity_of = identity_of
         self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
-        self.observer: Callable[[Any], Any] | None = None
-        """The observer that `watch` was given last; None: there is none."""
         # Worker threads have no event loop for a timer: the number of refusals held back waits for the next one of
         # their kind after the minute, or for `flush`.
         self._log = LimitedLog(_LOGGER, later=lambda _delay_s, _callback: None)
@@ -72,7 +70,6 @@ class HostAdmission:
             observer: is called here with each of the class's own two methods, bound to this instance, and returns a
                 function with its signature, which replaces that of an earlier observer; None puts the methods back.
         """
-        self.observer = observer
         for name in ("check", "check_mount"):
             method = getattr(type(self), name)
             if observer is not None:
@@ -211,7 +208,9 @@ class HostAdmission:
         cannot be looked up now.
         """
         user: Credential | LocalUser = credential
-        if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):
+        # To the file system of a URL all users are one.
+        has_users = not isinstance(export, Export) or export.url is None
+        if export.groups == "server" and has_users and self._groups is not None and isinstance(credential, AuthSys):
             groups = self._groups.of(credential.uid, at_once=not context.may_block)
             if groups is None:
                 return None
@@ -278,22 +277,27 @@ class HostAdmission:
             self._log.flush()
 
 
-class AdmittedExports:
-    """A base class with those methods of `exports.Exports` that check access; a subclass sets `admission`.
+class AdmittedTree:
+    """A base class with those methods of `tree.Tree` that check access; a subclass sets both attributes.
 
     All refusals but EAGAIN are logged.
     """
 
+    export: Export
     admission: HostAdmission
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        return self.admission.check(tree.export, context, version)
+    def set_terms(self, export: Export) -> None:
+        """Replaces the terms of the export by `export`, of the same name and place, for later calls; never waits."""
+        self.export = export
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        return self.admission.check_mount(tree.export, context, version)
+    def admit(self, context: CallContext, version: int) -> Grant | None:
+        return self.admission.check(self.export, context, version)
 
-    def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        return self.admission.flavors(tree.export, context)
+    def admit_mount(self, context: CallContext, version: int) -> Grant | None:
+        return self.admission.check_mount(self.export, context, version)
+
+    def flavors(self, context: CallContext) -> Sequence[SecurityFlavor]:
+        return self.admission.flavors(self.export, context)
 
 
 def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Node, Tree
-from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["Exports"]
@@ -16,8 +15,8 @@ __all__ = ["Exports"]
 class Exports(Protocol):
     """All exports of a server, by which a version of NFS finds the object of a file handle. Thread-safe.
 
-    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. If `locate`, `admit` or
-    `admit_mount` returns None, it is called again in a worker thread, where it may block.
+    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. If `locate` returns None, it
+    is called again in a worker thread, where it may block.
     """
 
     @property
@@ -29,8 +28,8 @@ class Exports(Protocol):
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        `any_flavor`: the call is checked as by `admit_mount`, whatever its security flavor. Returns None in the event
-        loop if finding the object or the rights may block: the caller then calls again in a worker thread.
+        `any_flavor`: the call is checked as by `Tree.admit_mount`, whatever its security flavor. Returns None in the
+        event loop if finding the object or the rights may block: the caller then calls again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
@@ -38,31 +37,6 @@ class Exports(Protocol):
                 and others of a remote store.
             CredentialTooWeak: the export asks for another security flavor.
             OSError: the server is not permitted to reach the object, or the system fails.
-        """
-
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Checks that a tree is open to a call by `version` of NFS, and returns the caller's rights.
-
-        Returns None in the event loop if the check may block: the caller then calls again in a worker thread.
-
-        Raises:
-            Refused: EACCES: the export is closed to this host, caller, version or kind of connection; EAGAIN: the
-                caller's groups cannot be looked up now.
-            CredentialTooWeak: the export asks for another security flavor.
-        """
-
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
-
-        Returns None in the event loop if the check may block: the caller then calls again in a worker thread. Raises
-        Refused: EACCES: no rule of the export fits the host or `version`, or the connection is not protected as those
-        rules ask; EAGAIN: the caller's groups cannot be looked up now.
-        """
-
-    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors with which callers of this call's host may use a tree, the preferred one first.
-
-        Raises Refused: EACCES: the export is closed to the host.
         """
 
     def file_of(self, handle: bytes) -> bytes:

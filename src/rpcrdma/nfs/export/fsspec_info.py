@@ -109,7 +109,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
     """Returns 33 octets with `info`, except a link's target, and `asked_s`, the time when the store was asked.
 
-    `asked_s` is in seconds on the server's clock, that of `FsspecExports`.
+    `asked_s` is in seconds on the server's clock, that of `ServerExports`.
     """
     return _PACKED.pack(
         _KINDS.index(info.kind),

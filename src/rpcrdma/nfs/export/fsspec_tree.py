@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from rpcrdma.nfs.export.access_control import AdmittedTree, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, DirectoryListings, ListedEntry, name_digest
 from rpcrdma.nfs.export.export_limits import (
@@ -33,7 +34,6 @@ from rpcrdma.nfs.export.read_ahead import BlockCache
 from rpcrdma.nfs.export.read_only import ReadOnlyFile, ReadOnlyNode
 from rpcrdma.nfs.export.server_state import DELETED, ServerState
 from rpcrdma.nfs.export.tree import (
-    BAD_HANDLE,
     LOOKUP,
     MODIFY,
     READ,
@@ -249,8 +249,9 @@ class _Entries:
 class FsspecParts:
     """The caches and the handle key of all fsspec trees of a server; `clock` returns monotonic seconds. Thread-safe."""
 
-    def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
+    def __init__(self, state: ServerState, clock: Callable[[], float], admission: HostAdmission) -> None:
         self.clock = clock
+        self.admission = admission
         self._started_s = clock()
         self.started_ns = time.time_ns()
         self.seal = HandleSeal(state.key)
@@ -266,15 +267,8 @@ class FsspecParts:
         """Converts `at_s`, a time on `clock` in seconds, to nanoseconds since 1970."""
         return self.started_ns + round((at_s - self._started_s) * _SECOND_NS)
 
-    def identity_in(self, handle: bytes) -> bytes:
-        """Returns the object's identity in a handle; raises Refused (BAD_HANDLE) if this server did not make it."""
-        opened = self.seal.open(handle)
-        if opened is None:
-            raise Refused(BAD_HANDLE)
-        return opened.identity
 
-
-class FsspecTree:
+class FsspecTree(AdmittedTree):
     """One exported file system of fsspec, read-only; implements `tree.Tree`.
 
     Raises OSError: a package is missing, or the export's URL cannot be read or leads to no directory.
@@ -292,12 +286,13 @@ class FsspecTree:
         """Whether the tree is no longer served: only calls that began before use its objects."""
         self._since_s = float("-inf")
         """The time on the server's clock, in seconds, since which nodes show the present terms."""
-        self.identity = export_identity(export.name)
+        self.identity = self.file_system = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self.started_ns = parts.started_ns
         self.clock_ns = parts.clock_ns
         self.blocks = parts.blocks
         self._parts = parts
+        self.admission = parts.admission
         self.store = FsspecStore(export.url, export.storage_options, lambda: parts.clock_ns(parts.clock()))
         self._digest = hashlib.blake2b(self.store.identity + b"\0", digest_size=24, person=b"nfs-path")
         self._root_handle = self.handle_of("", FileKind.DIRECTORY)[0]
@@ -315,7 +310,15 @@ class FsspecTree:
         """Replaces the terms of the export by `export`, with the same name and URL, for later calls; never waits."""
         if (export.anonymous_uid, export.anonymous_gid) != (self.export.anonymous_uid, self.export.anonymous_gid):
             self._since_s = self._parts.clock()
-        self.export = export
+        super().set_terms(export)
+
+    def close(self) -> None:
+        """Logs the number of faults of the store that the log has held back; may be called again."""
+        self.store.flush()
+
+    def file_of(self, handle: bytes) -> bytes:
+        """Returns the handle itself as the key in `claims.Claims`; an object in two exports so has two keys."""
+        return handle
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
         """Returns (NFS handle, inode number) of an object of `kind` at `path` below the root, which need not exist."""
@@ -337,9 +340,9 @@ class FsspecTree:
     def known(self, path: str, kind: FileKind) -> FsspecNode | None:
         """Returns the cached object of a path and kind if its state is still valid, else None; never waits."""
         node = self._parts.nodes.held.get(self.handle_of(path, kind)[0])
-        return node if node is not None and node.tree is self and self.is_valid(node) else None
+        return node if node is not None and node.tree is self and self.is_inside(node) else None
 
-    def is_valid(self, node: FsspecNode) -> bool:
+    def is_inside(self, node: FsspecNode, *, at_once: bool = False) -> bool:  # noqa: ARG002 - it never waits
         """Returns whether a node's state is still valid, and marks the node as used.
 
         A state is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
@@ -432,13 +435,14 @@ class FsspecTree:
         version = self.clock_ns(directory.asked_s), 0
         return self._parts.listings.after(directory.handle, after, scan, version)
 
-    def find(self, handle: bytes) -> FsspecNode:
-        """Returns the object of a handle in its present state; may ask the store.
+    def find(self, handle: bytes, *, at_once: bool) -> FsspecNode | None:
+        """Returns the object of a handle of this server in its present state; may ask the store; None with `at_once`.
 
-        Raises Refused: BAD_HANDLE: not made by this server; ESTALE: no path is known for it, or the object is gone;
-        other errors of `FsspecStore.info`.
+        Raises Refused: ESTALE: no path is known for it, or the object is gone; other errors of `FsspecStore.info`.
         """
-        kind = _KINDS.get(self._parts.identity_in(handle)[:1])
+        if at_once:
+            return None
+        kind = _KINDS.get(HandleSeal.identity_in(handle)[:1])
         if kind is None:
             raise Refused(errno.ESTALE)
         held = self._parts.nodes.held.get(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -11,9 +12,11 @@ from rpcrdma.rpc.auth import AuthNone, Credential
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.export.access_terms import ExportTerms
+    from rpcrdma.rpc.gss.flavors import SecurityFlavor
     from rpcrdma.rpc.host_identity import CallOrigin
+    from rpcrdma.rpc.service import CallContext
 
-__all__ = ["CallerIdentity", "Grant", "ServingUser"]
+__all__ = ["Admitting", "CallerIdentity", "Grant", "ServingUser"]
 
 
 class CallerIdentity(Protocol):
@@ -72,3 +75,36 @@ class Grant:
     credential: Credential = field(default_factory=AuthNone)
     terms: ExportTerms | None = None
     origin: CallOrigin | None = None
+
+
+class Admitting(Protocol):
+    """The methods of `tree.Tree` that decide which calls may use an export, by its terms.
+
+    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. If `admit` or `admit_mount`
+    returns None, it is called again in a worker thread, where it may block.
+    """
+
+    def admit(self, context: CallContext, version: int) -> Grant | None:
+        """Checks that the export is open to a call by `version` of NFS, and returns the caller's rights.
+
+        Returns None in the event loop if the check may block.
+
+        Raises:
+            Refused: EACCES: the export is closed to this host, caller, version or kind of connection, which is logged;
+                EAGAIN: the caller's groups cannot be looked up now.
+            CredentialTooWeak: the export asks for another security flavor; this is logged.
+        """
+
+    def admit_mount(self, context: CallContext, version: int) -> Grant | None:
+        """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
+
+        `version` is that of its clients: 3 for MOUNT, 4 for SECINFO. Returns None in the event loop if the check may
+        block. Raises Refused: EACCES: no rule of the export fits the host or `version`, or the connection is not
+        protected as those rules ask, which is logged; EAGAIN: the caller's groups cannot be looked up now.
+        """
+
+    def flavors(self, context: CallContext) -> Sequence[SecurityFlavor]:
+        """Returns the security flavors with which callers of this call's host may use it, the preferred one first.
+
+        Raises Refused: EACCES: the export is closed to the host; this is logged.
+        """

@@ -142,7 +142,7 @@ class LocalLeases:
 
         Args:
             path: the path to the file.
-            file: the key of the file by `object_tree.file_of`, the same for each of the file's handles.
+            file: the key of the file by `ObjectTree.file_of`, the same for each of the file's handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
             on_writer: is called, in any thread, when `LocalLease.broken` becomes True; takes the place of the
                 `on_writer` of earlier leases on the file.
@@ -244,7 +244,7 @@ class LocalLeases:
                 mark_for_events(self._reports.changes, leased.fd, _LEASED | _FAN_OPEN, remove=True)
 
     def make_way(self, file: bytes) -> None:
-        """Gives up the kernel's lease on `file`, a key by `object_tree.file_of`, which the server opens for writing.
+        """Gives up the kernel's lease on `file`, a key by `ObjectTree.file_of`, which the server opens for writing.
 
         The kernel keeps no lease on a file that is open for writing. In its place fanotify reports afterwards each
         local process that opens the file.

@@ -12,7 +12,6 @@ from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.name_rules import check_directory
-from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import attributes_of
 from rpcrdma.nfs.export.tree import DOTS, Entry, Refused
 
@@ -100,7 +99,7 @@ class _Entries:
                 found = None
             if found is not None:
                 handle, status = found
-                counted = directory.changes.get(file_of(directory.tree, handle))
+                counted = directory.changes.get(directory.tree.file_of(handle))
                 attributes = attributes_of(status, directory.fsid, counted)
                 return Entry(entry.cookie, entry.name, status.st_ino, handle, attributes)
         return Entry(entry.cookie, entry.name, entry.inode)

@@ -7,12 +7,13 @@ import os
 import re
 import resource
 import threading
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
 from typing import Any
 
+from rpcrdma.nfs.export.access_control import AdmittedTree, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
-from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX
+from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs
@@ -23,15 +24,18 @@ from rpcrdma.nfs.export.object_tree import N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts, HeldNode
 from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind
+from rpcrdma.nfs.export.user_groups import UserGroups
 
 __all__ = ["LocalObject", "LocalParts", "PartedTree"]
 
+_LOCKS = 256
+"""Locks for all objects of a file system: so many that two objects rarely share a lock."""
 _LOGGER = logging.getLogger("rpcrdma.server")
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
 class LocalParts:
-    """The parts that all local trees of a server share: identities, leases, open files, listings. Thread-safe.
+    """The parts that all local trees of a server share: objects, identities, leases, files, listings. Thread-safe.
 
     `state` is what the server keeps from run to run, with the key of its file handles. Raises PermissionError: the
     server runs as root without the capabilities to act as other users.
@@ -42,6 +46,13 @@ class LocalParts:
         self.state = state
         self.seal = HandleSeal(state.key)
         self.callers = Callers()
+        self.groups = UserGroups()
+        """The groups of users by this machine's user database, for exports that ask for them."""
+        self.admission = HostAdmission(self.callers.of, self.groups if self.callers.switches else None)
+        self.nodes: ObjectCache[Any] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
+        self.locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
+            lambda: [threading.RLock() for _ in range(_LOCKS)]
+        )
         self.leases = LocalLeases()
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)), state, self.leases)
         self.listings = DirectoryListings(name_digest(state.key))
@@ -82,7 +93,7 @@ class LocalParts:
                 os.close(fd)
 
 
-class PartedTree(ObjectTree[N]):
+class PartedTree(AdmittedTree, ObjectTree[N]):
     """An exported local directory with `parts`: what all such trees of a server share, such as their open files.
 
     The other arguments are those of `ObjectTree`, and the class attributes those of `tree.Tree`.
@@ -91,16 +102,10 @@ class PartedTree(ObjectTree[N]):
     keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
 
-    def __init__(
-        self,
-        export: Export,
-        parts: LocalParts,
-        cache: ObjectCache[N],
-        locks: Mapping[bytes, Sequence[threading.RLock]],
-        mounts: MountTable,
-    ) -> None:
-        super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes, mounts)
+    def __init__(self, export: Export, parts: LocalParts, mounts: MountTable) -> None:
+        super().__init__(export, parts.seal, parts.state.places, parts.nodes, parts.locks, parts.changes, mounts)
         self.parts = parts
+        self.admission = parts.admission
         self.xattrs = has_user_xattrs(self.root.proc_path)
 
 

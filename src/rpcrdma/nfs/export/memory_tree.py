@@ -40,7 +40,6 @@ from rpcrdma.nfs.export.tree import (
     PathLimits,
     Refused,
     Space,
-    Tree,
     Wanted,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -331,13 +330,13 @@ class MemoryTree:
             raise Refused(errno.ESTALE)
         return found, self.grant
 
-    def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit(self, context: CallContext, version: int) -> Grant:
         return self.grant
 
-    def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
+    def admit_mount(self, context: CallContext, version: int) -> Grant:
         return self.grant
 
-    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
+    def flavors(self, context: CallContext) -> Sequence[SecurityFlavor]:
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:

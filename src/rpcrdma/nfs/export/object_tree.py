@@ -23,8 +23,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
-from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
@@ -43,7 +42,7 @@ from rpcrdma.nfs.export.server_state import DELETED, PlaceIndex
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.tree_search import TreeSearch
 
-__all__ = ["ObjectTree", "file_of"]
+__all__ = ["ObjectTree"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -110,12 +109,13 @@ class ObjectTree(Generic[N]):
             self._may_ask_cached = self._can_ask_cached()
             undo.pop_all()
 
-    def stands_for(self, directory: Path) -> bool:
-        """Returns whether the path `directory` leads to this tree's directory, over the same mount; may block.
+    def stands_for(self, export: Export) -> bool:
+        """Returns whether the path of a local export leads to this tree's directory, over the same mount; may block.
 
         Raises OSError: the path leads to no directory, or may not be followed.
         """
-        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        assert export.directory is not None
+        fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return os.fstat(fd).st_ino == self.root.inode and object_identity(fd) == self._identity
         finally:
@@ -127,6 +127,13 @@ class ObjectTree(Generic[N]):
         # Each root refers to its tree: without this the next collection of garbage would close them.
         for name in ("root", "_readable_root"):
             self.__dict__.pop(name, None)
+
+    def file_of(self, handle: bytes) -> bytes:
+        """Returns the key in `claims.Claims` of a handle's object, the same in each export and mount of a file system.
+
+        Takes any octets.
+        """
+        return self.file_system + HandleSeal.object_in(handle)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
         """Returns whether a node's object is still in the export and not deleted, by the path that the kernel reports.
@@ -481,11 +488,6 @@ class ObjectTree(Generic[N]):
             # The kernel always knows the path of a directory, unlike that of a file.
             raise Refused(errno.ESTALE)
         return None
-
-
-def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
-    """Returns the key in `claims.Claims` for a handle of `tree`, the same in each export and mount of a file system."""
-    return tree.file_system + HandleSeal.object_in(handle)
 
 
 def _with_slash(path: bytes) -> bytes:

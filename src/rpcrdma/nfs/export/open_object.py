@@ -19,7 +19,7 @@ DELETED_SUFFIX = b" (deleted)"
 """The end of the path that the kernel reports for a deleted object; a name may end so as well."""
 
 ChangeCounts: TypeAlias = dict[bytes, tuple[int, int]]
-"""For each object, by its key of `object_tree.file_of`, which is the same in all exports: (change time in ns, number of
+"""For each object, by its key of `ObjectTree.file_of`, which is the same in all exports: (change time in ns, number of
 changes by clients that left this time as it was). The kernel's clock for change times ticks in milliseconds. The
 `change` attribute is the sum of the change time and this number, so that it moves with every change by a client. A
 change by a local process within one tick, or one whose count was dropped, stays unseen until the next change."""
@@ -29,7 +29,7 @@ _NONE_COUNTED = (-1, 0)
 class OpenObject:
     """An object of a local directory behind the descriptor `fd`, which closes with the last reference to the instance.
 
-    `file` is the object's key by `object_tree.file_of`, `handle` its NFS handle, and `fsid` the number of its export.
+    `file` is the object's key by `ObjectTree.file_of`, `handle` its NFS handle, and `fsid` the number of its export.
     `lock` is held during changes of the object, and `changes` counts those of all objects. Subclasses set all fields.
     """
 

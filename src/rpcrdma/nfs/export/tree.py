@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.claims import Range
-from rpcrdma.nfs.export.grant import Grant
+from rpcrdma.nfs.export.grant import Admitting, Grant
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -543,7 +543,7 @@ class Node(Protocol):
         """Returns the most hard links of an object and the most octets of a name in this object's file system."""
 
 
-class Tree(Protocol):
+class Tree(Admitting, Protocol):
     """One export: a directory with all that is below it in one file system. Each kind of export has its own class."""
 
     @property

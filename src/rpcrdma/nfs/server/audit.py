@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.file_handle import HandleSeal
-from rpcrdma.nfs.export.local_tree import LocalTree
+from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.export.tree import Refused, Tree
 from rpcrdma.nfs.mount import MNTPATHLEN
 from rpcrdma.nfs.server.services import NfsServices
@@ -93,8 +93,7 @@ class Audit:
         vars(services.mount).pop("mnt", None)
         if "mount" in self.kinds:
             setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
-        for admission in services.nfs.exports.admissions:
-            admission.watch(self._of_admission if "refused" in self.kinds else None)
+        services.nfs.exports.parts.admission.watch(self._of_admission if "refused" in self.kinds else None)
 
     def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
         @functools.wraps(handler)
@@ -212,9 +211,9 @@ class Audit:
         """
         if handle is None:
             return None
-        local = self._services.nfs.local
-        roots = (tree.root for tree in local.trees if tree.root.handle == handle)
-        node = local.nodes.held.get(handle) or next(roots, None)
+        exports = self._services.nfs.exports
+        roots = (tree.root for tree in exports.trees if isinstance(tree, LocalTree) and tree.root.handle == handle)
+        node = exports.parts.nodes.held.get(handle) or next(roots, None)
         try:
             return None if node is None else os.fsdecode(os.readlink(node.proc_path))
         except OSError:

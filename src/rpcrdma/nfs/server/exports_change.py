@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.joint_exports import JointExports, PlannedJoint
 from rpcrdma.nfs.server.services import NfsServices
 
 if TYPE_CHECKING:
@@ -37,10 +36,7 @@ class ExportsChange:
         self._nfs4 = nfs4
         self._exports = exports
         self._stay = stay
-        present = services.nfs.exports
-        if not isinstance(present, JointExports) and any(export.url is not None for export in exports):
-            present = JointExports([], present.parts.state, local=present)
-        self._served = present
+        self._served = services.nfs.exports
         self._planned: Any = None
         self.gone: set[Any] = set()
         """The exported trees that are no longer served; empty before `install`."""
@@ -57,10 +53,8 @@ class ExportsChange:
         the trees that were opened are closed again.
         """
         planned = self._planned = self._served.plan(self._exports, stay=self._stay)
-        pairs: list[tuple[Any, Export]]
-        pairs = [*planned.local, *planned.remote] if isinstance(planned, PlannedJoint) else planned
-        leaving = set(self._served.trees) - {tree for tree, _ in pairs}
-        self.closed = {tree for tree, export in pairs if 4 in tree.export.versions and 4 not in export.versions}
+        leaving = set(self._served.trees) - {tree for tree, _ in planned}
+        self.closed = {tree for tree, export in planned if 4 in tree.export.versions and 4 not in export.versions}
         try:
             self._commit(leaving | self.closed)
         except BaseException:
@@ -69,7 +63,7 @@ class ExportsChange:
 
     def _commit(self, trees: set[Any]) -> None:
         if trees:
-            self._services.nfs.local.parts.files.commit(trees)
+            self._served.parts.files.commit(trees)
             if self._nfs4 is not None:
                 self._nfs4.commit(trees)
 
@@ -86,10 +80,8 @@ class ExportsChange:
             now_ns: the time in nanoseconds since 1970, which becomes the time of the pseudo file system of version 4.
         """
         self.gone = self._served.install(self._planned)
-        self._services.nfs.exports = self._served
-        self._services.mount.serve(self._served)
         if self._nfs4 is not None:
-            self._nfs4.exports.serve(self._served, now_ns)
+            self._nfs4.exports.renew(now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
         """Revokes the opens, locks and delegations of version 4 on files of the exports that ended; closes the files.

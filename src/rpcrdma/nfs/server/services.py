@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.joint_exports import JointExports
-from rpcrdma.nfs.export.local_tree import LocalExports
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
@@ -26,12 +25,7 @@ _CLIENTS_FILE = "clients.sqlite3"
 class ServedNfs(NfsService):
     """The service of NFS version 3 that `build_services` makes; `exports` has the exported trees."""
 
-    exports: LocalExports | JointExports
-
-    @property
-    def local(self) -> LocalExports:
-        """The exported directories of this machine, without the exports of fsspec file systems."""
-        return self.exports.local if isinstance(self.exports, JointExports) else self.exports
+    exports: ServerExports
 
 
 class NfsServices(NamedTuple):
@@ -62,8 +56,7 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
     """
     if not exports:
         raise ValueError("no exports: name at least one directory")
-    has_urls = any(export.url is not None for export in exports)
-    served = JointExports(exports, state) if has_urls else LocalExports(exports, state)
+    served = ServerExports(exports, state)
     return NfsServices(ServedNfs(served), MountService(served))
 
 

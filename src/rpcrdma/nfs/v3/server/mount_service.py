@@ -55,10 +55,6 @@ class MountService(MOUNT_V3_Service):
         self._lock = threading.Lock()
         self.WAITS_FOR = self._file_system_of
 
-    def serve(self, exports: Exports) -> None:
-        """Replaces the exports by `exports` from the next call on; does not block."""
-        self._exports = exports
-
     def forget_gone(self) -> None:
         """Removes the mounts whose paths lie in no served export any more from the list of mounts."""
         with self._lock:
@@ -72,7 +68,7 @@ class MountService(MOUNT_V3_Service):
     def mnt(self, args: str, context: CallContext) -> mountres3:
         try:
             node = self._find(args, context)
-            flavors = [] if node is None else [int(each) for each in self._exports.flavors(node.tree, context)]
+            flavors = [] if node is None else [int(each) for each in node.tree.flavors(context)]
         except REFUSALS as error:
             return mountres3(_BY_ERRNO.get(error.errno or 0, _S.MNT3ERR_SERVERFAULT), None)
         if node is None:
@@ -127,7 +123,7 @@ class MountService(MOUNT_V3_Service):
         tree = self._export_of(names)
         if tree is None:
             return None
-        who = self._exports.admit_mount(tree, context)
+        who = tree.admit_mount(context, 3)
         assert who is not None
         node = tree.root
         for name in names[len(_parts(tree)) :]:

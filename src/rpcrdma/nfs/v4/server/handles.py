@@ -84,7 +84,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
                 raise
             found = covered
     if admitted and exports.is_export(found):
-        compound.caller = compound.or_wait(exports.admit(found.tree, compound.context))
+        compound.caller = compound.or_wait(found.tree.admit(compound.context, 4))
     return found
 
 
@@ -169,11 +169,10 @@ def put_root(compound: Compound, _args: None) -> None:
     WorkerNeeded (run again in a worker thread), CredentialTooWeak (the root asks for another security flavor) or
     tree.Refused (EACCES: the root is closed to the caller; EAGAIN: the caller's groups cannot be looked up now).
     """
-    exports = compound.server.exports
-    root = exports.root
+    root = compound.server.exports.root
     asks = compound.next_operation in _ASK_FOR_FLAVORS
-    admit = exports.admit_mount if asks else exports.admit
-    compound.caller = compound.or_wait(admit(root.tree, compound.context))
+    admit = root.tree.admit_mount if asks else root.tree.admit
+    compound.caller = compound.or_wait(admit(compound.context, 4))
     compound.set_current(root)
 
 
@@ -206,7 +205,7 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
         still_open = _open_node(compound, args.object) if lost else None
         if still_open is None:
             raise
-        found = still_open, _NO_RIGHTS if closed else compound.or_wait(exports.admit(still_open.tree, compound.context))
+        found = still_open, _NO_RIGHTS if closed else compound.or_wait(still_open.tree.admit(compound.context, 4))
     if found is None:
         raise WorkerNeeded
     compound.current, compound.caller = found
@@ -298,7 +297,7 @@ def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Nod
         if place is not None and not exports.is_export(above):
             above = _directory_at(compound, place.above, place.names) or above
         if admitted:
-            compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
+            compound.caller = compound.or_wait(above.tree.admit(compound.context, 4))
         return above
     if not within.tree.in_memory:
         compound.wait()

@@ -102,7 +102,7 @@ def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int
     elif (export := exports.export_of(handle)) is not None:
         number = covered = mounted_on(compound, export.root) or number
         try:
-            exports.admit(export, compound.context)
+            export.admit(compound.context, 4)
         except CredentialTooWeak:
             status = _S.NFS4ERR_WRONGSEC
         except REFUSALS as error:

@@ -92,16 +92,6 @@ class PseudoRoot:
         self.changed_at_ns = made_at_ns
         self.renew(made_at_ns)
 
-    def serve(self, exports: Exports, now_ns: int) -> None:
-        """Replaces the exported trees, and the directories above them, from the next call on; never blocks.
-
-        Args:
-            exports: the exported trees.
-            now_ns: the time of the change, in nanoseconds since 1970.
-        """
-        self._exports = exports
-        self.renew(now_ns)
-
     def renew(self, now_ns: int) -> None:
         """Remakes the pseudo directories above the present exports; never blocks.
 
@@ -232,20 +222,6 @@ class PseudoRoot:
             return found, _GRANT
         return self._exports.locate(handle, context, 4, any_flavor=any_flavor)
 
-    def admit(self, tree: Tree, context: CallContext) -> Grant | None:
-        """Returns the caller's rights in a tree; in the pseudo file system every caller may read.
-
-        Returns None in the event loop if this may block. Raises as `Exports.admit`; logs all but EAGAIN.
-        """
-        return _GRANT if tree is self._tree else self._exports.admit(tree, context, 4)
-
-    def admit_mount(self, tree: Tree, context: CallContext) -> Grant | None:
-        """Returns the caller's rights in a tree for SECINFO, which takes any security flavor.
-
-        Returns None in the event loop if this may block. Raises as `Exports.admit_mount`.
-        """
-        return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, 4)
-
     def check_host(self, context: CallContext) -> None:
         """Raises Refused (EACCES) if no rule of any export admits a call's host, whoever its user is; never blocks.
 
@@ -258,18 +234,7 @@ class PseudoRoot:
                 hosts.clear()
             hosts[origin] = not roots or any(tree.export.admitting(origin) for tree in roots.values())
         if not hosts[origin]:
-            self._exports.admit(next(iter(roots.values())), context, 4)
-
-    def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors of a tree for callers of the call's host, the preferred one first.
-
-        In the pseudo file system these are the flavors of all exports. Raises Refused (EACCES) if `tree` is an export
-        that does not admit the host.
-        """
-        if tree is not self._tree:
-            return self._exports.flavors(tree, context)
-        rules = (rule for each in self._roots.values() for rule in each.export.all_rules)
-        return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
+            next(iter(roots.values())).admit(context, 4)
 
     def file_of(self, handle: bytes) -> bytes:
         """Returns the key of a filehandle's object in `Claims`, the table of opens and locks: one for each object."""
@@ -281,7 +246,10 @@ _GRANT: Final = Grant(ServingUser(), read_only=True)
 
 
 class _PseudoTree:
-    """The pseudo file system above the exports as a `tree.Tree`, which no call can change."""
+    """The pseudo file system above the exports as a `tree.Tree`, which every caller may read and nobody change.
+
+    Its security flavors are those of all exports that version 4 serves.
+    """
 
     export = ExportTerms(name="/", read_only=True)
     fsid = 0
@@ -296,6 +264,16 @@ class _PseudoTree:
     @property
     def root(self) -> Node:
         return self._exports.root
+
+    def admit(self, _context: CallContext, _version: int) -> Grant:
+        return _GRANT
+
+    admit_mount = admit
+
+    def flavors(self, _context: CallContext) -> Sequence[SecurityFlavor]:
+        terms = (tree.export for tree in self._exports.trees)
+        rules = (rule for each in terms if 4 in each.versions for rule in each.all_rules)
+        return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
 
 
 class _Directory(ReadOnlyNode):

@@ -24,8 +24,7 @@ def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
     See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if an export is closed to the host of the call.
     """
     compound.current = compound.stateid = None
-    flavors = compound.server.exports.flavors(node.tree, compound.context)
-    return nfs4.SECINFO4resok([_flavor(flavor) for flavor in flavors])
+    return nfs4.SECINFO4resok([_flavor(flavor) for flavor in node.tree.flavors(compound.context)])
 
 
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:

@@ -11,7 +11,7 @@ import pytest
 
 from fsspec_rig import CONTEXT, Store
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.joint_exports import JointExports
+from rpcrdma.nfs.export.server_exports import ServerExports
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 
@@ -46,7 +46,7 @@ def test_directories_and_urls_are_exported_side_by_side(tmp_path: Path) -> None:
             node, who = exports.locate(tree.root.handle, CONTEXT)
             assert node is not None
             assert node.tree is tree
-            exports.admit_mount(tree, CONTEXT)
+            tree.admit_mount(CONTEXT, 3)
             seen[tree.export.name] = len(list(node.entries(who, 2, detailed=False)))
         assert seen == {"/store": 4, "/local": 1, "/store/deep": 2}
         waits = [exports.waits_for(tree.root.handle) for tree in exports.trees]
@@ -68,11 +68,11 @@ def test_a_call_in_a_directory_whose_name_goes_over_to_a_url_keeps_the_rights_of
     Store(skip_instance_cache=True).pipe("/bucket/a", b"")
     (tmp_path / "local").mkdir()
     with contextlib.closing(open_state(tmp_path / "state", os.urandom)) as state:
-        exports = JointExports([Export(name="/x", directory=tmp_path / "local")], state)
+        exports = ServerExports([Export(name="/x", directory=tmp_path / "local")], state)
         (tree,) = exports.trees
-        before = exports.admit(tree, CONTEXT), exports.admit_mount(tree, CONTEXT)
+        before = tree.admit(CONTEXT, 3), tree.admit_mount(CONTEXT, 3)
         gone = exports.install(exports.plan([Export(name="/x", url="store://bucket", read_only=True)]))
         assert gone == {tree}
-        after = exports.admit(tree, CONTEXT), exports.admit_mount(tree, CONTEXT)
+        after = tree.admit(CONTEXT, 3), tree.admit_mount(CONTEXT, 3)
         assert [each and each.identity for each in after] == [each and each.identity for each in before]
         assert exports.retire(gone, close=True) == exports.close() == []
