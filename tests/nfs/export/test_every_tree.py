@@ -572,9 +572,8 @@ def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.M
             assert file.attributes().change > before
 
 
-@each_kind
-def test_attributes_of_programs_are_kept_by_name(kind: str, tmp_path: Path) -> None:
-    with exported(kind, tmp_path) as exports:
+def test_attributes_of_programs_are_kept_by_name(tmp_path: Path) -> None:
+    with exported("local", tmp_path) as exports:
         node: Any = created(root_of(exports), b"file")
         assert node.tree.xattrs
         assert isinstance(node, Extended)

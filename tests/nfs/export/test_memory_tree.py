@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from typing import Any
 
 import pytest
 
-from rpcrdma.nfs.export.abilities import XattrHow
 from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, Refused, Stable
 
@@ -88,28 +86,3 @@ def test_data_is_bounded_whatever_the_offset() -> None:
     assert caught.value.errno == errno.ENOSPC
     tree.root.remove(tree.grant, b"file", Change(), is_directory=False)
     write(other, 0, bytes(100))
-
-
-def test_attributes_of_programs_take_space_and_are_bounded() -> None:
-    tree = MemoryTree(lambda: 0.0, octets_max=100_000)
-    node, who = created(tree, b"file"), tree.grant
-    node.set_xattr(who, b"name", bytes(60_000), XattrHow.EITHER, Change())
-    assert tree.free_octets == 40_000 - 164
-    for name, octets in ((b"more", 5209), (b"name", 65373)):
-        with pytest.raises(Refused) as refused:
-            node.set_xattr(who, name, bytes(octets), XattrHow.EITHER, Change())
-        assert refused.value.errno == errno.E2BIG
-    node.set_xattr(who, b"name", bytes(65372), XattrHow.EITHER, Change())
-    other = created(tree, b"other")
-    with pytest.raises(Refused) as refused:
-        other.set_xattr(who, b"name", bytes(40_000), XattrHow.EITHER, Change())
-    assert refused.value.errno == errno.ENOSPC
-    node.remove_xattr(who, b"name", Change())
-    assert tree.free_octets == 100_000
-    node.set_xattr(who, b"name", bytes(1000), XattrHow.EITHER, Change())
-    tree.root.remove(who, b"file", Change(), is_directory=False)
-    assert tree.free_octets == 100_000
-    for number in range(1000):
-        with contextlib.suppress(Refused):
-            other.set_xattr(who, b"%d" % number, b"", XattrHow.CREATE, Change())
-    assert 400 <= len(other.list_xattrs(who)) <= 410, "names without values take memory as well"

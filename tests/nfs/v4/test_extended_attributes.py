@@ -10,19 +10,14 @@ from typing import Any
 
 import pytest
 
-from conversation import Conversation
 from rpcrdma.nfs.export import linux_calls
-from rpcrdma.nfs.export.memory_tree import MemoryTree
-from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import AuthSys
 from served_exports import CHANGE, Served, u32, u64
 from support.nfs4_client import (
     FORE,
     READ,
-    WRITE,
     Client,
     access,
-    close,
     delegreturn,
     getattr_,
     getxattr,
@@ -264,12 +259,10 @@ def test_share_reservations_do_not_concern_attributes(xattrs: Xattrs) -> None:
 
 
 @pytest.mark.req("NF4-42")
-def test_a_change_waits_for_the_delegations_of_other_clients() -> None:
-    server = Conversation(files=PseudoRoot(MemoryTree(lambda: 0.0), 0))  # type: ignore[arg-type]
-    holder, other = server.client("holder").start(), server.client("other").start()
-    opened = other.run(putrootfh(), open_(b"maker", WRITE, name="file", create=1)).value(18)["stateid"]
+def test_a_change_waits_for_the_delegations_of_other_clients(xattrs: Xattrs) -> None:
+    xattrs.served.local.parts.leases.files_max = 1
+    holder, other = xattrs.served.client, xattrs.served.server.client("other").start()
     file = putrootfh(), lookup("file")
-    assert other.run(*file, close(opened)).status == "OK"
     delegation = holder.run(*file, open_(b"owner", READ)).value(18)["delegation"]
     assert delegation is not None
     for operation in (setxattr(b"name", b"1"), removexattr(b"name")):

@@ -1,4 +1,4 @@
-"""Objects in memory: attributes, extended ones too, the octets of files, open files, and the count of changes."""
+"""Objects in memory: their attributes, the octets of files, open files, and the count of changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rpcrdma.nfs.export.abilities import XattrHow
-from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import (
     SERVER_TIME,
     Attributes,
@@ -27,21 +25,14 @@ __all__ = ["HANDLE_OCTETS", "MemoryObject", "MemoryOpenFile", "place"]
 HANDLE_OCTETS: Final = 8
 _MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
 """The default modes of new objects; those of other kinds are 0o600."""
-_XATTRS_OCTETS_MAX: Final = 64 << 10
-"""Octets of all extended attributes of an object: the bound of Linux for a list of names alone."""
-_XATTR_OCTETS: Final = 160
-"""Octets of memory that an extended attribute takes besides its name and its value, which may have 1 and 0 octets."""
 
 
 class MemoryObject:
-    """The base of `MemoryNode` that has the object's attributes, content and names; implements `abilities.Extended`.
-
-    Times are by the tree's clock. Changes of extended attributes are stable at once.
-    """
+    """The base of `MemoryNode` that has the object's attributes, content and names. Times are by the tree's clock."""
 
     __slots__ = (
         "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
-        "parent_node", "stable", "target", "tree", "uid", "unstable", "xattrs",
+        "parent_node", "stable", "target", "tree", "uid", "unstable",
     )  # fmt: skip
 
     def __init__(self, tree: Any, number: int, kind: FileKind) -> None:
@@ -67,8 +58,6 @@ class MemoryObject:
         """The entries of a directory: a cookie and the object, by name."""
         self.parent_node: Any = None
         """The directory above a directory; None for the root and for other objects."""
-        self.xattrs: dict[bytes, bytes] = {}
-        """The values of extended attributes, by name."""
 
     @property
     def handle(self) -> bytes:
@@ -138,46 +127,6 @@ class MemoryObject:
         self.ctime = self.tree.now_ns()
         if content:
             self.mtime = self.ctime
-
-    @property
-    def xattr_octets(self) -> int:
-        """Octets of all extended attributes of the object: names, values, and the memory of each entry."""
-        return sum(_XATTR_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
-
-    def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        with self.tree.lock:
-            return self._xattr(name)
-
-    def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets an attribute; E2BIG: all of the object (`xattr_octets`) would take more than 64 KiB."""
-        with self.changing(change):
-            before = self.xattrs.get(name)
-            if how is XattrHow.CREATE and before is not None:
-                raise Refused(errno.EEXIST)
-            if how is XattrHow.REPLACE:
-                self._xattr(name)
-            growth = len(value) + (_XATTR_OCTETS + len(name) if before is None else -len(before))
-            if self.xattr_octets + growth > _XATTRS_OCTETS_MAX:
-                raise Refused(errno.E2BIG)
-            self.tree.take(growth)
-            self.xattrs[name] = value
-            self.touch()
-
-    def list_xattrs(self, who: Grant) -> list[bytes]:
-        with self.tree.lock:
-            return list(self.xattrs)
-
-    def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        with self.changing(change):
-            self.tree.take(-_XATTR_OCTETS - len(name) - len(self._xattr(name)))
-            del self.xattrs[name]
-            self.touch()
-
-    def _xattr(self, name: bytes) -> bytes:
-        found = self.xattrs.get(name)
-        if found is None:
-            raise Refused(errno.ENODATA)
-        return found
 
 
 def _time(wanted: Time, present: int, now: int) -> int:

@@ -249,17 +249,16 @@ class MemoryLease:
 class MemoryTree:
     """A tree of objects in memory; implements `tree.Tree`, and `exports.Exports` for a server with this one export.
 
-    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data and extended attributes of all objects,
-    `transfer_octets` the data of one READ or WRITE, and `export` has the name and terms, "/" by default; whatever its
-    rules are, every caller is admitted. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows
-    unstable data alone).
+    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all objects, `transfer_octets` the
+    data of one READ or WRITE, and `export` has the name and terms, "/" by default; whatever its rules are, every caller
+    is admitted. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows unstable data alone).
     """
 
     fsid = 1
     in_memory = False
     """False, so that calls run in worker threads, as those on a disk do."""
     keeps_removed = True
-    xattrs = True
+    xattrs = False
 
     def __init__(
         self,
@@ -291,7 +290,7 @@ class MemoryTree:
 
     @property
     def free_octets(self) -> int:
-        """The octets by which the data and extended attributes of all objects together may still grow."""
+        """The octets by which the data of all objects together may still grow."""
         return self.octets_max - self._octets
 
     @property
@@ -387,7 +386,7 @@ class MemoryTree:
 
     def removed(self, found: MemoryNode) -> None:
         """Removes an object that has lost its last name from the tree, and counts its octets as free."""
-        self._octets -= len(found.data) + found.xattr_octets
+        self._octets -= len(found.data)
         del self.objects[found.number]
 
 
