@@ -217,6 +217,25 @@ async def test_a_context_is_renewed_before_its_end_and_used_on_where_that_fails(
         assert mechanism.made == 3
 
 
+@with_threads
+async def test_at_the_end_of_the_process_where_no_thread_starts_calls_of_any_length_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(*_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    mechanism = FakeMechanism(blocks=True)
+    async with pair("tcp", "krb5p", mechanism) as (connection, _, _):
+        loop = asyncio.get_running_loop()
+        await connection.call(ECHO, b"x")
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "run_in_executor", ended)
+            assert connection._gss is not None
+            connection._gss._renew_s = loop.time() - 1
+            assert bytes(await connection.call(ECHO, bytes(MIB))) == bytes(MIB)
+            assert mechanism.made == 2
+
+
 @each_case("renewed", [False, True])
 @with_threads
 async def test_calls_that_wait_for_a_context_fail_as_lost_when_their_connection_is_closed(renewed: bool) -> None:

@@ -95,6 +95,17 @@ def test_the_taker_of_an_outcome_that_raises_does_not_stop_the_uses_that_wait() 
     assert log.done == ["after"]
 
 
+def test_a_use_for_which_there_is_no_thread_raises_and_frees_the_turn() -> None:
+    def none(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        raise RuntimeError("no thread")
+
+    log = Log(ContextTurns(none))
+    with pytest.raises(RuntimeError):
+        log.use("long", LONG)
+    log.use("after", 0)
+    assert log.done == ["after"]
+
+
 def test_without_threads_all_uses_are_short() -> None:
     log = Log(ContextTurns())
     assert not log.turns.postpones(LONG)

@@ -145,7 +145,26 @@ class GssSessions:
         return await result
 
     def _in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
+        self._started(work).add_done_callback(lambda future: done(future.result()))
+
+    def _started(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Has a thread run `work`, or runs it now if no thread can start; returns the future of its result."""
+        once = [work]
+
+        def run() -> T:
+            return once.pop()()
+
+        try:
+            return self._loop.run_in_executor(None, run)
+        except RuntimeError:
+            # The process ends: the threads of the executor end before its exit handlers run. An executor that lacks
+            # threads raises it, too, but has queued the work, which must not run twice.
+            result: asyncio.Future[T] = self._loop.create_future()
+            try:
+                result.set_result(run())
+            except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+                result.set_exception(error)
+            return result
 
     async def close(self, connection: SingleConnection) -> None:
         """Destroys the RPCSEC_GSS context by a call on `connection`, and waits at most 1 s for the reply.
@@ -282,5 +301,5 @@ class GssSessions:
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
         """Runs `work(*args)`, a step of the GSS mechanism, in a thread if that may ask the KDC; returns its result."""
         if self._mechanism is not None and self._mechanism.blocks:
-            return await asyncio.to_thread(work, *args)
+            return await self._started(functools.partial(work, *args))
         return work(*args)

@@ -24,7 +24,7 @@ Outcome: TypeAlias = Callable[[], T]
 
 InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """`in_thread(work, done)` calls `work()`, which does not raise, in a thread, and `done` with its result in the event
-loop."""
+loop; if it raises, it has called neither and will not."""
 
 
 def outcome_of(work: Callable[[], T]) -> Outcome[T]:
@@ -78,7 +78,11 @@ class ContextTurns:
             (self._long if self._is_long(octets) else self._short).append((work, done, octets))
         elif self._in_thread is not None and self._is_long(octets):
             self.taken = True
-            self._in_thread(functools.partial(outcome_of, work), functools.partial(self._end, done))
+            try:
+                self._in_thread(functools.partial(outcome_of, work), functools.partial(self._end, done))
+            except BaseException:
+                self.taken = False
+                raise
         else:
             done(outcome_of(work))
 
