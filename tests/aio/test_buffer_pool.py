@@ -8,9 +8,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from rpcrdma.aio.answering import buffer_pool
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import ConnectFailed, OutOfMemory
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case
 from support.waiting import until
@@ -83,6 +84,18 @@ def test_beyond_the_pools_size_buffers_are_for_one_use() -> None:
     pool.release(kept)
     assert pool.acquire(MIB).obj is memories[0]
     assert pool.acquire(MIB).obj is not memories[1]
+
+
+def test_a_shortage_of_memory_uses_up_none_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = BufferPool(pool_octets_max=MIB)
+    with monkeypatch.context() as patch:
+        patch.setattr(buffer_pool, "PooledMemory", Mock(side_effect=OutOfMemory("none")))
+        with pytest.raises(OutOfMemory):
+            pool.acquire(MIB)
+    buffer = pool.acquire(MIB)
+    memory = buffer.obj
+    pool.release(buffer)
+    assert pool.acquire(MIB).obj is memory
 
 
 def test_free_buffers_of_other_sizes_make_room() -> None:
@@ -209,6 +222,17 @@ async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None
     for buffer in held[1:]:
         pool.release(buffer)
     assert pool.lent_octets == 0
+
+
+async def test_what_waits_for_more_than_a_pool_has_since_it_became_smaller_asks_again() -> None:
+    pool = BufferPool(octets_max=4 * MIB)
+    share, held = pool.share("a"), pool.acquire(4 * MIB)
+    refused: list[int] = []
+    share.wait(2 * MIB, lambda: refused.append(pool.lent_octets))
+    pool.octets_max = MIB
+    pool.release(held)
+    await until(lambda: not pool.waited_for)
+    assert refused == [0]
 
 
 async def test_turns_go_by_client_and_within_it_by_connection() -> None:

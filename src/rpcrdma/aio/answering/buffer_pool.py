@@ -161,12 +161,14 @@ class BufferPool:
         else:
             if length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size):
                 free = self._free.setdefault(size, [])
-                self._pooled += size
             else:
                 free = None
                 # Of whole pages, as that is what it takes.
                 size = min(room, -(-length // PAGESIZE) * PAGESIZE)
             buffer = PooledMemory(size)
+            # Not before there is memory: without it nothing has changed.
+            if free is not None:
+                self._pooled += size
         self._lent[id(buffer)] = buffer, free, share
         self.lent_octets += size
         return buffer
@@ -375,10 +377,10 @@ class BufferShare(Share):
     def wait(self, length: int, resume: Callable[[], None]) -> None:
         """Returns at once; the event loop later calls `resume`, when the share has room for `length` octets.
 
-        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too (nothing
-        else does if `length` exceeds the whole pool), and this method calls it at once if the share is closed. No
-        memory is kept for the caller: `resume` must ask for it again, may find it taken, and may then wait once more.
-        Called in the thread of the event loop.
+        If `length` exceeds the whole pool, room for all of the pool is enough. Among the shares that wait, those of
+        clients that hold least are first. `close` calls `resume`, too, and this method calls it at once if the share is
+        closed. No memory is kept for the caller: `resume` must ask for it again, may find it taken, and may then wait
+        once more. Called in the thread of the event loop.
         """
         self._wait(length, resume, leaves_counted=False)
 
@@ -407,7 +409,8 @@ class BufferShare(Share):
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
                 continue
-            if length <= self._room(counted=self.counted if leaves_counted else 0):
+            # The pool may be smaller by now: the resumed request asks again, and is capped or refused.
+            if min(length, self._pool.octets_max) <= self._room(counted=self.counted if leaves_counted else 0):
                 del self._turns[number]
                 resume()
                 return True
