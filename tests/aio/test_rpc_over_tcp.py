@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from types import NoneType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.calls_made import _PADS_WRONGLY
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
 from support.waiting import time_passes, until
@@ -112,6 +113,29 @@ async def answered_by(answer: Answer, *, closes: bool = True, timeout_s: float |
 
 def reply_to(xid: bytes) -> bytes:
     return REPLY[:4] + xid + REPLY[8:]
+
+
+@each_case("ends", ["reply", "too long"])
+def test_a_reply_before_the_call_has_left_frees_the_arguments_which_are_sent_as_they_were(ends: str) -> None:
+    async def main() -> None:
+        accepted: list[LocalSocket] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(local_tcp._LISTENING, 7, SimpleNamespace(_on_connection=accepted.append))
+            async with await TcpConnection.connect("192.0.2.1", 7, record_octets_max=9 * MIB) as caller:
+                data = bytearray(8 * MIB)
+                call = asyncio.create_task(caller.call(STORE, data))
+                await asyncio.sleep(0)
+                with accepted[0] as sock:
+                    header = await exactly(sock, 8)
+                    reply = header[4:] + REPLY[8:28] + bytes(4)
+                    await send(sock, record(reply, None if ends == "reply" else 10 * MIB))
+                    await asyncio.wait([call])
+                    assert isinstance(call.exception(), MessageTooLong if ends == "too long" else NoneType)
+                    data[:] = b"S" * len(data)
+                    data.append(0)
+                    assert b"S" not in await exactly(sock, int.from_bytes(header[:4], "big") - (1 << 31) - 4)
+
+    local_tcp.run(main())
 
 
 @pytest.mark.req("OR-6")

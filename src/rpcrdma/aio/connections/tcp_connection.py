@@ -329,6 +329,9 @@ class TcpConnection(CallsMade):
         if call is None or call.payload is None:
             return
         octets = call.payload.length
+        if self._stream.unsent_octets:
+            # The server replied early: the caller may change the memory of the arguments from now on.
+            self._stream.withdraw(call)
         if call.began_ns:
             call.ended_ns = perf_counter_ns()
             call.octets_received = len(message)
@@ -461,6 +464,7 @@ class TcpConnection(CallsMade):
         if message.is_call:
             self.calls_taken.on_too_long(message.xid, str(error))
         elif (call := self._pending.get(message.xid)) is not None:
+            self._stream.withdraw(call)
             call.future.fail(error)
             self._leave(call)
 
