@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from jumping_sockets import jumping
+from jumping_sockets import jumping, now_s
 from local_tcp import with_threads, without_network
 from rpcrdma import errors
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.drivers import sockets
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.auth import AuthNone, AuthSys
@@ -186,3 +187,26 @@ async def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.Monke
     monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", unanswered)
     with pytest.raises(ConnectFailed, match=r"192\.0\.2\.1:2049 did not answer within 10 s"):
         await TcpConnection.connect("192.0.2.1", 2049)
+
+
+@jumping
+async def test_an_address_that_does_not_answer_keeps_no_other_of_the_host_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[socket.socket] = []
+
+    async def of_host(_host: str, port: int) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (f"192.0.2.{number}", port)) for number in (1, 2)]
+
+    async def connect(sock: socket.socket, address: tuple[str, int]) -> None:
+        tried.append(sock)
+        if address[0] == "192.0.2.1":
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(sockets, "addresses_of", of_host)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", connect)
+    with await sockets.connected_socket("host.test", 2049) as sock:
+        await asyncio.sleep(0)
+        assert tried[1] is sock
+        assert tried[0].fileno() == -1
+    assert now_s() < 1

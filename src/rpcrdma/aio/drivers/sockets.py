@@ -54,6 +54,9 @@ _CONGESTION_CONTROL_WITHIN_HOST = b"reno"
 _RESERVED_PORTS = range(665, 1024)
 """Local ports that prove a privileged caller: those of Linux's own RPC, above the ports of well-known services."""
 
+_HEAD_START_S = 0.25
+"""How long an address of a host is tried before the next one is tried as well (RFC 8305 section 5)."""
+
 _DEFAULT_MSS_OCTETS = 536
 """TCP's default of the maximum segment size (RFC 9293 section 3.7.1)."""
 
@@ -155,6 +158,8 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
     """Returns a socket connected to the first address of `host` that answers, with the options of `tune`.
 
+    An address is tried when the one before has failed or has not answered for 250 ms, while that one is waited for.
+
     `reserved_port`: whether the local port is below 1024.
 
     Raises:
@@ -163,28 +168,53 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
         ConnectFailed: no address answers, or no file descriptor or reserved port is free; the message names cause and
             remedy.
     """
-    loop = asyncio.get_running_loop()
-    where = authority(host, port)
+    waiting = await addresses_of(host, port)
+    attempts: set[asyncio.Task[None]] = set()
+    connected: list[socket.socket] = []
     failure: OSError | None = None
-    for family, kind, protocol, _, address in await addresses_of(host, port):
-        sock = None
-        try:
-            sock = socket.socket(family, kind, protocol)
-            sock.setblocking(False)
-            if reserved_port:
-                take_reserved_port(partial(_bind, sock), where)
-            await loop.sock_connect(sock, address)
-            tune(sock)
-        except BaseException as error:
-            if sock is not None:
-                sock.close()
-            if not isinstance(error, OSError):
-                raise
-            failure = error
-        else:
-            return sock
+    try:
+        while not connected and (waiting or attempts):
+            if waiting:
+                where = authority(host, port) if reserved_port else None
+                attempts.add(asyncio.create_task(_connect(waiting.pop(0), where, connected)))
+            head_start_s = _HEAD_START_S if waiting else None
+            ended, attempts = await asyncio.wait(attempts, timeout=head_start_s, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in ended:
+                try:
+                    attempt.result()
+                except OSError as error:
+                    failure = error
+    except BaseException:
+        for sock in connected:
+            sock.close()
+        raise
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+    if connected:
+        return connected[0]
     assert failure is not None, "getaddrinfo returns at least one address"
     raise cannot_connect(host, port, failure) from None
+
+
+async def _connect(found: tuple[Any, ...], reserved_for: str | None, connected: list[socket.socket]) -> None:
+    """Connects a socket to an address that `addresses_of` has found, and adds it to `connected` if that is empty.
+
+    `reserved_for`: the server as HOST:PORT, if the local port is to be below 1024; else None.
+    """
+    family, kind, protocol, _, address = found
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        if reserved_for is not None:
+            take_reserved_port(partial(_bind, sock), reserved_for)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+        tune(sock)
+        if not connected:
+            connected.append(sock)
+    finally:
+        if sock not in connected:
+            sock.close()
 
 
 def local_socket(path: str) -> socket.socket:
