@@ -178,6 +178,20 @@ async def test_whatever_a_handler_raises_is_a_system_error_and_is_logged(
     assert caplog.messages[1] == "WORD failed and was answered with SYSTEM_ERR (the last of 2 more like it)"
 
 
+@each_case("where", ["worker", "late", "needed"])
+async def test_a_call_whose_resource_cannot_be_told_is_a_system_error_and_does_not_count_as_running(where: str) -> None:
+    def needed(args: int, context: Any) -> int:
+        raise WorkerNeeded(MAY_BLOCK)
+
+    handler = needed if where == "needed" else raising(where, ValueError("not run"))
+    runner = HandlerRunner()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Service, "WAITS_FOR", lambda _service, args: args.nothing)
+        with pytest.raises(errors.RemoteSystemError):
+            _ = Run(runner, handler).result
+    assert await runner.drain(0)
+
+
 @in_virtual_time
 async def test_failures_that_were_held_back_are_told_of_though_no_more_follow(caplog: pytest.LogCaptureFixture) -> None:
     runner = HandlerRunner()

@@ -106,10 +106,14 @@ class HandlerRunner:
                 return
         except WorkerNeeded as wait:
             call.step = wait.step
-            if execution is _INLINE_OR_WORKER:
-                call.rest = route.handler(call.args, call)
-            self._start_worker(call)
-            return
+            try:
+                if execution is _INLINE_OR_WORKER:
+                    call.rest = route.handler(call.args, call)
+                self._start_worker(call)
+            except Exception as error:  # noqa: BLE001 - as below
+                reply = self.log.failed(call, error)
+            else:
+                return
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - any error of a handler or bound is answered
             if self._waits(error, call):
                 return
@@ -247,7 +251,12 @@ class HandlerRunner:
             self._finished(call)
 
     def _start_worker(self, call: ServerCall) -> None:
-        """Queues the handler of the call, or the generator `call.rest` of a handler that has begun, for a thread."""
+        """Queues the handler of the call, or the generator `call.rest` of a handler that has begun, for a thread.
+
+        Raises what `Service.WAITS_FOR` raises; then nothing is queued.
+        """
+        waits_for = call.route.waits_for
+        thing = None if waits_for is None else waits_for(call.args)
         call.may_block = True
         self.running += 1
         call.period = period = self._period
@@ -255,14 +264,13 @@ class HandlerRunner:
         source = call.source
         # Also a call of NFS version 4.1, which begins once: closing its generator ends the call in its session.
         may_be_let_go = call.rest is None or not call.route.at_most_once
-        waits_for = call.route.waits_for
         self.workers.submit(
             source.host,
             source,
             call,
             brief=call.step is not None,
             may_be_let_go=may_be_let_go,
-            waits_for=None if waits_for is None else waits_for(call.args),
+            waits_for=thing,
         )
 
     def _let_go(self, call: ServerCall) -> None:
