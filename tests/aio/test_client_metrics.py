@@ -18,7 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rpcrdma import ClientMetrics, ConnectOptions, MetricsExporter, ServeOptions, connect, serve
 from rpcrdma.aio import metrics as shared_metrics
 from rpcrdma.aio.client import client_metrics
-from rpcrdma.aio.client.metrics_page import read_page
+from rpcrdma.aio.client.metrics_page import fetch, read_page
+from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
@@ -128,6 +129,13 @@ async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
     # One reader for both: the table of `rpcrdma stats` is made of it.
     for page in pages:
         assert {where.side for where in read_page(page)} == {"server", "client"}
+
+
+def test_what_can_be_no_name_of_a_host_is_refused_in_words() -> None:
+    with pytest.raises(ConnectFailed, match="not a host name; choose"):
+        ClientMetrics().start("my..host", 0)
+    with pytest.raises(ConnectFailed, match="not a host name; start"):
+        fetch("http://my..host:9/metrics", 10)
 
 
 def test_both_exporters_have_the_same_names() -> None:

@@ -318,6 +318,13 @@ async def test_calls_of_listen_and_stop_listening_may_overlap() -> None:
             assert [parse_url(url).scheme for url in server.listening] == ["tcp", "rdma"]
 
 
+@pytest.mark.thorough
+@each_case("scheme", ["tcp", "rdma"])
+async def test_what_can_be_no_name_of_a_host_is_refused_in_words(scheme: str) -> None:
+    with pytest.raises(ConnectFailed, match=r"cannot listen at .*//my\.\.host:\d+: not a host name; choose"):
+        await serve([_Nothing()], [f"{scheme}://my..host"])
+
+
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:
     with pytest.raises(LocalProtocolError, match="mountport is for clients"):
         await serve([_Nothing()], ["tcp://127.0.0.1:0?mountport=5"])

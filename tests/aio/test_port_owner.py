@@ -108,7 +108,7 @@ def test_a_real_process_is_named() -> None:
         [sys.executable, "-c", listens], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        url = f"rdma://127.0.0.1:{int(process.stdout.readline())}?provider=iwarp"
+        url = f"rdma://127.0.0.1:{int(process.stdout.readline())}/a://b?provider=iwarp"
         error = cannot_listen(url, OSError(98, os.strerror(98)))
         process.communicate("\n")
     assert str(error).startswith(f"cannot listen at {url}: address already in use by python")

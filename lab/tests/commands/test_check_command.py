@@ -319,12 +319,15 @@ def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[st
 
 
 @pytest.mark.thorough
-def test_a_used_port_is_refused_with_the_remedy_and_an_earlier_report_stays(
+def test_a_port_in_use_or_no_host_name_is_refused_with_the_remedy_and_an_earlier_report_stays(
     command: Command, ours: tuple[str, Path], tmp_path: Path
 ) -> None:
     new, old = tmp_path / "new.html", tmp_path / "old.xml"
     old.write_text("earlier")
     url = ours[0].partition("/?")[0]
+    ran = command.run("check", "--listen", "rdma://my..host")
+    assert ran.status == 3
+    assert "not a host name\nhint: choose" in ran.err
     ran = command.run("check", "--listen", url, "--html", str(new), "--junit", str(old))
     assert (ran.status, new.exists(), old.read_text()) == (3, False, "earlier")
     assert re.search(r"address already in use by \S+ \(pid \d+\)\nhint: stop it, or choose another port", ran.err)

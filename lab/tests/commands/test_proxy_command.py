@@ -353,7 +353,7 @@ def test_both_urls_are_of_rdma(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.thorough
-def test_a_port_in_use_is_told_with_advice(capsys) -> None:
+def test_a_port_in_use_or_what_is_no_host_name_is_told_with_advice(capsys) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
@@ -362,6 +362,8 @@ def test_a_port_in_use_is_told_with_advice(capsys) -> None:
     complaint, advice = capsys.readouterr().err.splitlines()
     assert complaint == f"error: cannot listen at {url}: address already in use by this process"
     assert advice.startswith("hint: listen there once, or choose another port")
+    assert main(["proxy", "--listen", "rdma://my..host", "--to", "rdma://127.0.0.1:1"]) == 1
+    assert "not a host name\nhint: choose" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

@@ -139,11 +139,11 @@ def fetch(url: str, timeout_s: float) -> str:
     try:
         with opener.open(url, timeout=timeout_s) as answer:
             octets = answer.read(METRICS_PAGE_OCTETS_MAX + 1)
-    except (OSError, HTTPException) as error:
+    except (OSError, UnicodeError, HTTPException) as error:
         if isinstance(error, HTTPError):
             error.close()
         reason = getattr(error, "reason", None) or error
-        cause = getattr(reason, "strerror", None) or reason
+        cause = "not a host name" if isinstance(error, UnicodeError) else getattr(reason, "strerror", None) or reason
         raise ConnectFailed(f"no statistics at {url}: {str(cause).lower()}; {_REMEDY}") from None
     if len(octets) > METRICS_PAGE_OCTETS_MAX:
         raise RemoteProtocolError(f"{url} answers with more than {METRICS_PAGE_OCTETS_MAX} octets")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Listening
-from rpcrdma.aio.drivers.sockets import authority, tune
+from rpcrdma.aio.drivers.sockets import addresses_to_listen_at, authority, tune
 
 __all__ = ["Listener"]
 
@@ -55,7 +55,7 @@ class Listener:
         """
         added: list[socket.socket] = []
         served: list[Listening] = []
-        addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = await addresses_to_listen_at(host, port)
         try:
             for family, kind, protocol, _, address in addresses:
                 if family == socket.AF_INET and self._asked_at(port) is not None:

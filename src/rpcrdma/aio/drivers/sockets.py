@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import secrets
 import socket
 import struct
@@ -19,6 +20,7 @@ __all__ = [
     "KEEP_ALIVE_IDLE_S",
     "address_of",
     "addresses_of",
+    "addresses_to_listen_at",
     "authority",
     "cannot_connect",
     "cannot_listen",
@@ -56,6 +58,8 @@ _RESERVED_PORTS = range(665, 1024)
 
 _HEAD_START_S = 0.25
 """How long an address of a host is tried before the next one is tried as well (RFC 8305 section 5)."""
+
+_NOT_A_NAME = "not a host name"
 
 _DEFAULT_MSS_OCTETS = 536
 """TCP's default of the maximum segment size (RFC 9293 section 3.7.1)."""
@@ -149,10 +153,23 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
             # The process ends: the threads that look names up end before its exit handlers run, and nothing else waits.
             return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError) as error:
-        cause = getattr(error, "strerror", None) or "not a host name"
+        cause = getattr(error, "strerror", None) or _NOT_A_NAME
         raise HostNotFound(
             f"cannot connect to {authority(host, port)}: {cause[0].lower()}{cause[1:]}; check the host name"
         ) from None
+
+
+async def addresses_to_listen_at(host: str, port: int) -> list[tuple[Any, ...]]:
+    """Looks up the addresses of a host of this machine, as `addresses_of` does those of a server.
+
+    Raises:
+        OSError: the name has no address.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        return list(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE))
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, _NOT_A_NAME) from None
 
 
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
@@ -307,21 +324,23 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
     return ConnectFailed(f"cannot connect to {authority(host, port)}: {cause.lower()}; {remedy}", refused=refused)
 
 
-def cannot_listen(place: str, error: OSError) -> ConnectFailed:
+def cannot_listen(place: str, error: OSError | UnicodeError) -> ConnectFailed:
     """Returns the error for an address at which this process cannot listen; the message names cause and remedy.
 
     If the address is in use, the process that has it is looked for, which may block for half a second.
 
     Args:
         place: The URL, or HOST:PORT, of the address.
-        error: The error of the socket.
+        error: The error of the socket, or of a name that can be none of a host.
     """
+    if isinstance(error, UnicodeError):
+        error = OSError(_NOT_A_NAME)
     cause = (error.strerror or str(error)).lower()
     remedy = "choose an address of this machine"
     if error.errno == errno.EADDRINUSE:
         from rpcrdma.aio.drivers.port_owner import address_in_use  # noqa: PLC0415 - clients do without it
 
-        host, _, port = place.rpartition("://")[2].partition("?")[0].rpartition(":")
+        host, _, port = re.split("[/?]", place.partition("://")[2] or place, maxsplit=1)[0].rpartition(":")
         cause, remedy = address_in_use(host.strip("[]"), int(port))
         remedy = f"{remedy}, or choose another port (0 takes a free one)"
     elif error.errno in (errno.EACCES, errno.EPERM):

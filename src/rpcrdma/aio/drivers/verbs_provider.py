@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
-from rpcrdma.aio.drivers.sockets import address_of, addresses_of, authority, take_reserved_port
+from rpcrdma.aio.drivers.sockets import address_of, addresses_of, addresses_to_listen_at, authority, take_reserved_port
 from rpcrdma.aio.drivers.verbs_devices import Announcements, KernelAnnouncements
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
@@ -134,9 +134,7 @@ class _VerbsListener:
         self._addresses: list[ListeningAddress] = []
 
     async def listen(self, host: str, port: int) -> list[Listening]:
-        addresses = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        addresses = await addresses_to_listen_at(host, port)
         added: list[ListeningAddress] = []
         try:
             for _, _, _, _, address in addresses:

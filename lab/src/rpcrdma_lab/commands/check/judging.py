@@ -243,7 +243,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
     async with contextlib.AsyncExitStack() as stack:
         try:
             host, port = await stack.enter_async_context(listening(trial, url.host, url.port))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise cannot_listen(str(url), error) from None
         console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {trial.left} checks")
         with contextlib.suppress(asyncio.CancelledError):

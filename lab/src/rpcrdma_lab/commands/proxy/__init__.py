@@ -64,7 +64,7 @@ async def run(args: argparse.Namespace) -> int:
     relay = Relay((args.to.host, args.to.port), rules, settings, teller.told, teller.unreachable)
     try:
         server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         message, hint, _ = describe(cannot_listen(str(args.listen), error))
         return console.error(message, hint)
     port = server.sockets[0].getsockname()[1]
