@@ -12,7 +12,7 @@ import pytest
 
 from rpcrdma import ConnectOptions, ReturningClient, connect, serve
 from rpcrdma.aio.client.connect import Connection
-from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
@@ -168,6 +168,39 @@ async def test_calls_move_with_a_client_that_comes_back_on_another_connection() 
     client.came_back(after)  # type: ignore[arg-type]
     assert await asyncio.gather(*calling) == [7, 7]
     assert (after.xids, before.ended) == (before.xids, 2)
+
+
+@each_case("is_answered", [True, False])
+@in_virtual_time
+async def test_a_call_waits_on_an_earlier_connection_until_its_identifier_is_free_there(*, is_answered: bool) -> None:
+    before, between, answered = HalfOpen(), HalfOpen(), HalfOpen(7)
+
+    async def outstanding(*_: Any, **__: Any) -> int:
+        raise LocalProtocolError("a call with this XID is outstanding")
+
+    client = ReturningClient(before)  # type: ignore[arg-type]
+    calling = asyncio.ensure_future(client.call(ADD, 1, timeout_s=20))
+    await asyncio.sleep(0)
+    client.came_back(between)  # type: ignore[arg-type]
+    await time_passes(1)
+    before.call = outstanding  # type: ignore[method-assign]
+    client.came_back(before)  # type: ignore[arg-type]
+    await time_passes(1)
+    assert not calling.done()
+    if is_answered:
+        before.call = answered.call  # type: ignore[method-assign]
+        assert await calling == 7
+        assert answered.xids == before.xids
+    else:
+        with pytest.raises(CallTimeout, match="ADD: no reply within 20 s"):
+            await calling
+
+
+async def test_a_call_that_times_out_names_its_own_limit_and_not_what_was_left_of_it() -> None:
+    error = CallTimeout("ADD: no reply within 9.998 s; the client may offer no services")
+    client = ReturningClient(HalfOpen(7, error))  # type: ignore[arg-type]
+    with pytest.raises(CallTimeout, match="ADD: no reply within 30 s; the client may"):
+        await client.call(ADD, 1, timeout_s=30)
 
 
 async def test_a_timeout_of_the_arguments_is_not_taken_for_a_client_that_has_come_back() -> None:

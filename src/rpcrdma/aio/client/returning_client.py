@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.misuse import not_seconds
-from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ReverseCaller
@@ -22,6 +22,10 @@ _CALL_TIMEOUT_S = 60.0
 """The default time limit of calls, as for clients' own calls."""
 _BREACHES_MAX = 3
 """Connections that may end by a breach of the protocol during one call: if it provokes a breach, it will again."""
+
+
+_XID_TAKEN_S = 0.1
+"""Seconds until a repeat is tried again on a connection where the XID is in use."""
 
 
 class ReturningClient:
@@ -120,21 +124,36 @@ class ReturningClient:
             raise not_seconds(timeout_s) from None
         xid = self._xids.take()
         breaches = 0
+        tried: set[ReverseCaller] = set()
         try:
             while True:
                 client = await self._wait_present(procedure, timeout_s, deadline_s)
                 left_s = deadline_s - self._loop.time()
+                again = client in tried
+                tried.add(client)
                 try:
                     async with asyncio.timeout(None) as calling:
                         self._calling[calling] = None
                         return await client.call(
                             procedure, args, into=into, timeout_s=left_s, xid=xid, placement=placement
                         )
+                except CallTimeout as error:
+                    # Not the time that was left for the last transmission.
+                    _, semicolon, hint = str(error).partition(";")
+                    raise _unanswered(procedure, timeout_s, semicolon + hint) from None
+                except LocalProtocolError:
+                    # Over RDMA the first transmission keeps the XID on its connection until it is answered there.
+                    if not again:
+                        raise
+                    if left_s <= 0:
+                        raise _unanswered(procedure, timeout_s) from None
+                    await asyncio.sleep(min(_XID_TAKEN_S, left_s))
                 except TimeoutError:
                     # The client has come back elsewhere, unless the caller's arguments raised the error.
                     if not calling.expired():
                         raise
                 except TransportClosed as error:
+                    tried.discard(client)
                     breaches += error.protocol_error
                     if breaches >= _BREACHES_MAX:
                         raise
@@ -156,3 +175,7 @@ class ReturningClient:
             except TimeoutError:
                 raise CallTimeout(f"{procedure.name}: the client did not come back within {timeout_s:g} s") from None
         return self._client
+
+
+def _unanswered(procedure: Procedure[Any, Any], timeout_s: float, hint: str = "") -> CallTimeout:
+    return CallTimeout(f"{procedure.name}: no reply within {timeout_s:g} s{hint}")
