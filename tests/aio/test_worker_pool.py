@@ -264,6 +264,22 @@ def test_what_waits_at_the_end_is_dropped() -> None:
         assert rig.started.empty()
 
 
+def test_a_pool_that_ends_while_calls_run_leaves_the_loop_with_the_last_of_them() -> None:
+    with pool_of(3) as rig:
+        for name in ("a", "b"):
+            rig.call(name, name)
+        rig.next(2)
+        rig.pool._wakes_soon = True
+        rig.call("c", "c")
+        rig.pool.shutdown(wait=False)
+        rig.pool._wake()
+        rig.end("a")
+        assert rig.loop.reader is not None
+        rig.end("b")
+        assert rig.loop.reader is None
+        assert rig.started.empty()
+
+
 def test_all_calls_run_and_nothing_is_left_of_what_is_over() -> None:
     with pool_of(8) as rig:
         for number in range(2000):

@@ -293,15 +293,19 @@ class WorkerPool(Generic[T, R]):
         running calls are delivered as long as the event loop runs. No thread keeps the interpreter from exiting.
         """
         self._ended = True
-        self._long.clear()
-        self._brief.clear()
+        for turns in (self._long, self._brief):
+            # Threads may take some of them meanwhile.
+            with contextlib.suppress(IndexError):
+                while True:
+                    turns.popleft()
+                    self._idle += 1
         while self._asleep:
             self._asleep.pop().bell.ring()
         if wait:
             for thread in self._threads:
                 thread.join()
-            if self._bell is not None:
-                self._loop.remove_reader(self._bell.fd)
+        if self._bell is not None and (wait or self._idle == self._workers):
+            self._loop.remove_reader(self._bell.fd)
 
     def _part_if_done(self, calls: ConnectionCalls[T]) -> None:
         if not (calls.held or calls.waiting):
@@ -371,6 +375,8 @@ class WorkerPool(Generic[T, R]):
         the event loop to log, if no further thread can be started; without any thread, is called again after 1 s.
         """
         self._wakes_soon = False
+        if self._ended:
+            return
         try:
             if self._bell is None:
                 self._bell = _Bell(blocks=False)
@@ -390,7 +396,7 @@ class WorkerPool(Generic[T, R]):
                     self._threads.append(thread)
         except (OSError, RuntimeError):
             # The process has no descriptor or no thread left. The pool's other threads come to the calls later.
-            if not (self._threads or self._ended):
+            if not self._threads:
                 self._wakes_soon = True
                 self._loop.call_later(_LACK_S, self._wake)
             raise
@@ -443,6 +449,9 @@ class WorkerPool(Generic[T, R]):
                 if self._bell is not None:
                     self._ring(self._bell)
                 raise
+        if self._ended and self._idle == self._workers and self._bell is not None:
+            # The last result: the loop forgets the pool.
+            self._loop.remove_reader(self._bell.fd)
 
     def _work(self, bell: _Bell, worker: Worker) -> None:
         """Executes calls as a thread of the pool, and sleeps between them, until `shutdown`; `bell` wakes the loop."""
