@@ -118,6 +118,13 @@ def test_more_lines_of_a_kind_may_be_allowed_and_events_say_what_was_left_out(ca
     assert [event.get("left_out") for event in events if "left_out" in event] == [6, 6]
 
 
+def test_the_addresses_of_one_network_of_ipv6_are_one_host(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    for host in (*(f"2001:db8::{number:x}" for number in range(1000)), "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"):
+        rig.log.log(logging.WARNING, "kind", "%s", host, host=host)
+    assert caplog.messages == ["2001:db8::0", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"]
+
+
 def test_the_kinds_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     for number in range(1000):

@@ -259,6 +259,11 @@ async def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_ea
     counted = [line for line in lines if line.endswith("(the last of 40 more like it)")]
     ends = [" ended: " in line for line in lines if line not in counted]
     assert (ends.count(False), ends.count(True), len(counted)) == (60, 60, 2)
+    caplog.clear()
+    async with serving() as rig:
+        for number in range(99):
+            (await rig.raw(f"2001:db8::{number:x}")).close()
+    assert sum(line.startswith("tcp connection from [2001:db8::") for line in caplog.messages) == 2 * 60 + 2
 
 
 @pytest.mark.thorough

@@ -138,6 +138,10 @@ def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.
         f"refused 198.51.100.1 {reason} (the last of 2 more like it)"
     ]
     caplog.clear()
+    for number in range(9):
+        assert mount_status(server, "/", peer=f"2001:db9::{number}") == "MNT3ERR_ACCES"
+    assert len(caplog.records) == 1
+    caplog.clear()
     # The log of refusals names some networks of many.
     server = start(hosts=tuple(ip_network(f"192.0.2.{number}") for number in range(10)))
     assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"

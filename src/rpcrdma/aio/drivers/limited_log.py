@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rpcrdma.aio.drivers.effects import loop_clock
+from rpcrdma.rpc.host_shares import network_of
 
 __all__ = ["CONNECTION_LINES_MAX", "LimitedLog"]
 
 CONNECTION_LINES_MAX = 60
-"""Lines a minute about one client's new connections, and as many about their ends."""
+"""Lines a minute about new connections of one client, or one network of IPv6, and as many about their ends."""
 
 _INTERVAL_S = 60.0
 _KINDS_MAX = 256
@@ -75,18 +76,23 @@ class LimitedLog:
         error: BaseException | None = None,
         extra: Mapping[str, Any] | None = None,
         most: int = 1,
+        host: str = "",
     ) -> None:
         """Logs an event at once, or only counts it if `most` events of its kind were logged within the minute.
 
         Args:
             level: the level, as in `logging`.
-            kind: any text that names the kind of event; it must contain no data of a peer except its address.
+            kind: any text that names the kind of event; it must contain no data of a peer.
             message: the text with % placeholders.
             args: the values for the placeholders.
             error: the exception whose traceback is logged; None: no traceback.
             extra: as in `logging.Logger.log`.
             most: the number of events of this kind that are logged at once within a minute.
+            host: the address of the peer, whose events are a kind of their own, together with those of its IPv6 network
+                of 64 bits (`network_of`); "": the events of all peers are one kind.
         """
+        if host:
+            kind = f"{kind} {network_of(host)}"
         now_s = self._clock()
         known = self._kinds.get(kind)
         if known is not None and now_s < known.next_at_s:

@@ -312,7 +312,7 @@ class RdmaServer:
         event["host_identity"] = None if host is None else host.as_json()
         self._log.log(
             logging.INFO,
-            f"connected {connection.peer[0]}",
+            "connected",
             "rdma connection from %s: version %s, provider %s, inline %d/%d octets, credits %d (back: %d), %s, "
             "remote invalidation %s, reads %d/%d%s",
             name,
@@ -329,6 +329,7 @@ class RdmaServer:
             "" if host is None else f", host {host.subject}",
             extra={"event": event},
             most=CONNECTION_LINES_MAX,
+            host=connection.peer[0],
         )
 
     def _ended(self, connection: RdmaConnection) -> None:
@@ -353,5 +354,5 @@ class RdmaServer:
             kind = "protocol" if reason.refusal is None else "host"
             self._log.log(logging.WARNING, kind, *said, extra={"event": event})
         else:
-            kind = f"disconnected {connection.peer[0]}"
-            self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)
+            most, host = CONNECTION_LINES_MAX, connection.peer[0]
+            self._log.log(logging.INFO, "disconnected", *said, extra={"event": event}, most=most, host=host)

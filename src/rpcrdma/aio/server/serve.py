@@ -159,10 +159,10 @@ class Server:
 
     def _acceptor(self, mechanism: GssMechanism) -> Acceptor:
         def refused(peer: str, failure: GssFailure) -> None:
-            self._log.log(logging.WARNING, f"gss {peer}", "%s could not prove its user: %s", peer, failure)
+            self._log.log(logging.WARNING, "gss", "%s could not prove its user: %s", peer, failure, host=peer)
 
         def made(peer: str, principal: str) -> None:
-            self._log.log(logging.INFO, f"principal {peer}", "%s is at %s", printable(principal), peer)
+            self._log.log(logging.INFO, "principal", "%s is at %s", printable(principal), peer, host=peer)
 
         return Acceptor(
             mechanism,

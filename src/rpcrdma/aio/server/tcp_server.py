@@ -284,11 +284,11 @@ class TcpServer:
         """Logs at level INFO that a connection of the client `address` was made, secured or has ended.
 
         `event` becomes the attribute `event` of the log record. Its item "event" is the kind of event, such as
-        "connected": lines of each kind are limited per client and minute. `args` are the values for the %s in
-        `message`.
+        "connected": lines of each kind are limited per client, or network of IPv6, and minute. `args` are the values
+        for the %s in `message`.
         """
-        kind = f"{event['event']} {address}"
-        self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
+        kind, most = event["event"], CONNECTION_LINES_MAX
+        self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=most, host=address)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
         """Takes a place for a connection's TLS handshake; returns whether there was one.

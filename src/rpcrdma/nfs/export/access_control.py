@@ -254,21 +254,22 @@ class HostAdmission:
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
         """Logs a refusal as a warning and a structured event, once a minute for each export, host and `kind`.
 
-        Further ones of that minute are counted: the next such refusal after the minute logs their number and the last
-        of them, unless `flush` does so before. `kind` is any text that tells causes apart, such as "security"; `reason`
-        is the text of the log for people; `more` are further keys of the event, such as `admitted` or `security`, with
-        JSON values.
+        All hosts of an IPv6 network of 64 bits count as one. Further ones of that minute are counted: the next such
+        refusal after the minute logs their number and the last of them, unless `flush` does so before. `kind` is any
+        text that tells causes apart, such as "security"; `reason` is the text of the log for people; `more` are further
+        keys of the event, such as `admitted` or `security`, with JSON values.
         """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
             self._log.log(
                 logging.WARNING,
-                f"{export.name} {origin.host} {kind}",
+                f"{export.name} {kind}",
                 "refused %s the export %s: %s",
                 origin.host,
                 export.name,
                 reason,
                 extra={"event": event},
+                host=origin.host,
             )
 
     def flush(self) -> None:
