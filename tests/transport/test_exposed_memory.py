@@ -184,6 +184,18 @@ def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> 
     assert handles[queued].payload is None
 
 
+def test_an_abandoned_reverse_call_without_chunks_is_sent_as_it_was() -> None:
+    pair = EndpointPair(version="1", reverse=True).connect()
+    pair.server.allow_reverse()
+    memory = bytearray(b"a" * 500)
+    pair.server.abandon(pair.server.call(1, message(1, CALL, (b"", memory)), ReplyBound(0, (100,))))
+    memory[:] = b"b" * len(memory)
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, CallArrived)
+    assert bytes(event.incoming.decoder.data).endswith(b"a" * 500)
+
+
 @pytest.mark.req("V1-66", "V2-A17")
 @each_case("version", ["1", "2"])
 @each_case("how", ENDS)

@@ -187,7 +187,7 @@ class Requester:
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """Returns the whole encoded call as a gather list, for a direction without chunks.
+        """Returns a copy of the whole encoded call as a gather list, for a direction without chunks.
 
         `bound`: the most octets of results. Raises LocalProtocolError if call or largest reply exceed one message.
         """
@@ -202,7 +202,7 @@ class Requester:
                 f"a call of {call_octets} octets with a reply of up to {reply_octets} needs chunks: without them the "
                 f"limits are {most_sent} and {most_received}"
             )
-        return payload.gather()
+        return [payload.joined()]
 
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
         """Plans a call, offers it to the extension that may carry it (`carrier`), and registers its memory.
