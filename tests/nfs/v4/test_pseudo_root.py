@@ -180,6 +180,20 @@ def test_a_path_that_comes_to_lie_within_an_export_has_a_number_that_no_file_the
     assert described(served, "absent", "sub")[2] >= 1 << 63
 
 
+def test_an_export_above_that_comes_later_has_the_directory_that_a_root_covers(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    below = {"name": "/a/directory", "directory": tmp_path / "other"}
+    served = serve(below)
+    ask = (putrootfh(), lookup("a"), lookup("directory"), getattr_(0, MOUNTED_ON))
+    (before,) = struct.unpack(">Q", served.run(*ask).value(9)[1])
+    served.change_exports({"name": "/a"}, below)
+    (after,) = struct.unpack(">Q", served.run(*ask).value(9)[1])
+    assert before >= 1 << 63
+    assert after == (tmp_path / "files/directory").stat().st_ino
+
+
 def test_attributes_of_a_root_within_a_silent_export_wait_for_it_only_if_they_are_of_it(
     serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

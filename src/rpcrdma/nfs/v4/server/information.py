@@ -34,16 +34,16 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 def described(compound: Compound, node: Node, attributes: int) -> Described:
     """Returns a `Described`, from which `fattr_of` encodes `attributes` of `node`: bit n stands for attribute number n.
 
-    Raises WorkerNeeded (run again in a worker thread), or OSError if attributes of the file system cannot be read.
+    Raises WorkerNeeded (run again in a worker thread), OSError if attributes of the file system cannot be read, or
+    tree.Refused (ESTALE: the object is gone).
     """
-    server = compound.server
-    found = Described(node.attributes(), node.handle, server.lease_s, server.exports.mounted_on(node))
-    if found.mounted_on is not None and server.exports.place_of(node) is not None:
-        # What another export has there may change while `node` does not: its attributes do not keep the number.
-        found.attributes = dataclasses.replace(found.attributes, shown=None)
-        if attributes >> nfs4.FATTR4_MOUNTED_ON_FILEID & 1:
-            # Only then: the disk of the other export may be silent.
-            found.mounted_on = mounted_on(compound, node)
+    found = Described(node.attributes(), node.handle, compound.server.lease_s)
+    if attributes >> nfs4.FATTR4_MOUNTED_ON_FILEID & 1:
+        # Only then: the disk of the other export may be silent.
+        found.mounted_on = mounted_on(compound, node)
+        if found.mounted_on is not None:
+            # Exports above, and what they have there, change while `node` does not: it does not keep the number.
+            found.attributes = dataclasses.replace(found.attributes, shown=None)
     if attributes & NEED_SPACE:
         if not node.tree.in_memory:
             compound.wait()
