@@ -310,6 +310,29 @@ def test_walk_tells_of_names_that_can_be_none(server: Any, mounted: Any) -> None
     assert [(error.errno, error.filename) for error in errors] == [(errno.EINVAL, "/")]
 
 
+@each_case("work", ["glob", "walk"])
+@each_case("invalid", [True, False])
+def test_an_error_that_onerror_raises_ends_the_iteration(new_server: Any, work: str, invalid: bool) -> None:
+    server, mounted = new_server()
+    for path in ("/a/f", "/mount/f"):
+        server.put(path)
+    if invalid:
+        server.names_shown = lambda names: [*names, "b/c"]
+    else:
+        server.with_attributes = False
+        server.shut.add("mount")
+    told: list[OSError] = []
+
+    def onerror(error: OSError) -> None:
+        told.append(error)
+        raise FileNotFoundError(errno.ENOENT, "of the caller")
+
+    found = mounted().glob("**/f", onerror=onerror) if work == "glob" else mounted().walk("/", onerror=onerror)
+    with pytest.raises(FileNotFoundError, match="of the caller"):
+        run(collect(found))
+    assert len(told) == 1
+
+
 def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None:
     for directory in range(3):
         for number in range(120):

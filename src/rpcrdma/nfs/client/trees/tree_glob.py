@@ -17,7 +17,7 @@ from typing import TypeAlias
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.resolver import LEADS_NOWHERE
-from rpcrdma.nfs.client.trees.tree_walk import entries_below, too_many_pending
+from rpcrdma.nfs.client.trees.tree_walk import OnError, entries_below, too_many_pending
 from rpcrdma.nfs.client.volume import Volume
 
 __all__ = ["glob_tree"]
@@ -118,7 +118,7 @@ async def glob_tree(
     """
     if not pattern:
         raise ValueError("the pattern is empty")
-    tell = onerror or _raise
+    tell = OnError(onerror or _raise)
     wanted = _Pattern([name for name in pattern.split("/") if name not in {"", "."}], include_hidden=include_hidden)
     only_directories = pattern.endswith("/")
     pending = [_Pending("/" if pattern.startswith("/") else "", None, {0})]
@@ -140,7 +140,7 @@ async def glob_tree(
             continue
         try:
             names_max = volume.options.listed_names_max
-            async for entry in entries_below(volume, node, names_max=names_max, refused=onerror):
+            async for entry in entries_below(volume, node, names_max=names_max, refused=onerror and tell):
                 behind, kept = wanted.places_of(places, entry.name)
                 inner = _Pending((at.shown, entry.name), None, behind | kept)
                 if not only_directories and wanted.end in behind | wanted.past_any_depth(kept):
@@ -164,6 +164,8 @@ async def glob_tree(
                     pending.append(inner)
         except OSError as error:
             # A directory that was listed above may have been removed since.
+            if tell.raised:
+                raise
             if error.errno != errno.ENOENT and (at.node is None or error.errno != errno.ESTALE):
                 tell(error)
 

@@ -16,7 +16,7 @@ from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "walk_tree"]
+__all__ = ["Exclusion", "OnError", "check_descent", "entries_below", "too_many_pending", "walk_tree"]
 
 
 def check_descent(directory: Node) -> None:
@@ -79,6 +79,21 @@ class Exclusion:
         return self._paths is not None and self._paths.match(path()) is not None
 
 
+class OnError:
+    """Calls `onerror`, a caller's function, with an OSError; `raised` is whether it has raised one itself."""
+
+    def __init__(self, onerror: Callable[[OSError], object]) -> None:
+        self._onerror = onerror
+        self.raised = False
+
+    def __call__(self, error: OSError) -> None:
+        try:
+            self._onerror(error)
+        except OSError:
+            self.raised = True
+            raise
+
+
 async def entries_below(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None
 ) -> AsyncIterator[DirEntry]:
@@ -118,7 +133,7 @@ async def walk_tree(
     Works as `NfsFilesystem.walk`, and raises RpcRdmaError as it does. `top` is an absolute path. `onerror` is called
     with each OSError; None ignores them.
     """
-    tell = onerror or (lambda _error: None)
+    tell = OnError(onerror or (lambda _error: None))
     pending: list[_Pending] = []
     held = 0
     try:
@@ -147,6 +162,8 @@ async def walk_tree(
                 else:
                     others.append(entry.name)
         except OSError as error:
+            if tell.raised:
+                raise
             tell(error)
             continue
         names = list(directories)
