@@ -7,6 +7,7 @@ import itertools
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -91,6 +92,35 @@ def test_a_state_directory_that_stands_still_refuses_reloads_and_has_the_address
         assert noted[1:] == [["tcp://127.0.0.1:0"]] * 3, "whichever thread is the last one"
         assert (await reloading.again(FILE.replace(":0", ":2049")))[-1] == f"STATUS={LISTENING}"
         assert noted[-1] == ["tcp://127.0.0.1:2049"]
+
+    asyncio.run(reload())
+
+
+def test_a_reload_without_a_further_thread_is_refused_with_a_remedy(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = threading.Thread.start
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file)
+        for more in itertools.count():
+            left = iter(range(more))
+
+            def limited(thread: threading.Thread, left: Iterator[int] = left) -> None:
+                if next(left, None) is None:
+                    raise RuntimeError("can't start new thread")
+                start(thread)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", limited)
+                *_, status = await reloading.again(FILE + TWO)
+            if reloading.ended[-1]:
+                break
+            told = "no further thread can be started; raise the limit on tasks (ulimit -u, TasksMax=), or free memory"
+            assert status == f"STATUS=reload refused: c.toml: {told}"
+        assert more > 5
+        assert "Traceback" not in caplog.text
 
     asyncio.run(reload())
 

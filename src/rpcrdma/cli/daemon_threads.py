@@ -7,10 +7,23 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["DaemonThreads", "in_time"]
+__all__ = ["DaemonThreads", "in_time", "start_daemon"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def start_daemon(work: Callable[[], object], name: str) -> None:
+    """Starts `work` in a new daemon thread with this name.
+
+    Raises:
+        OSError: no further thread can be started; the text has a remedy.
+    """
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:
+        cause = "no further thread can be started; raise the limit on tasks (ulimit -u, TasksMax=), or free memory"
+        raise OSError(cause) from None
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -39,7 +52,7 @@ class DaemonThreads(ThreadPoolExecutor):
             A future with the result or exception of `look`, or of the earlier one that still runs.
 
         Raises:
-            RuntimeError: no further thread can be started.
+            OSError: no further thread can be started.
         """
         with self._guard:
             future = self._unanswered.get(key)
@@ -52,7 +65,7 @@ class DaemonThreads(ThreadPoolExecutor):
         """Starts `fn` in a new thread, and returns a future with its result or exception; never waits.
 
         Raises:
-            RuntimeError: no further thread can be started.
+            OSError: no further thread can be started.
         """
         future: Future[T] = Future()
 
@@ -66,7 +79,7 @@ class DaemonThreads(ThreadPoolExecutor):
             else:
                 future.set_result(result)
 
-        threading.Thread(target=work, name="rpcrdma work", daemon=True).start()
+        start_daemon(work, "rpcrdma work")
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -85,7 +98,7 @@ def in_time(work: Callable[[], T], within_s: float, late: str, undo: Callable[[T
 
     Raises:
         TimeoutError: the work has not ended within `within_s`.
-        RuntimeError: no further thread can be started.
+        OSError: no further thread can be started.
     """
     working = DaemonThreads().submit(work)
     wait((working,), within_s)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from rpcrdma.cli.daemon_threads import DaemonThreads
+from rpcrdma.cli.daemon_threads import DaemonThreads, start_daemon
 from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.limits import EXPORT_ANSWERS_S, EXPORT_NEEDED_ANSWERS_S
 from rpcrdma.nfs.export.giving_way import give_way
@@ -54,6 +54,9 @@ class ExportSources:
             exports: the exports.
             needed: names of exports that must be there, beside those with `missing` "fail".
             again: whether sources are looked at again that have answered before.
+
+        Raises:
+            OSError: no further thread can be started.
         """
         began_s, threads = time.monotonic(), 0
         waits_s: dict[_Source, float] = {}
@@ -71,7 +74,7 @@ class ExportSources:
                     more = min(max(1, threads), len(self._queue))
                     threads += more
                     for _ in range(more):
-                        threading.Thread(target=self._work, name="rpcrdma exports", daemon=True).start()
+                        start_daemon(self._work, "rpcrdma exports")
                 left_s = max(self._asked[source] + waits_s[source] for source in silent) - time.monotonic()
                 if left_s <= 0:
                     return

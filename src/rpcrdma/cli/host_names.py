@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from rpcrdma.cli.daemon_threads import start_daemon
 from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
 
 __all__ = ["WRITE_ADDRESS", "HostKey", "HostKeys", "HostNames", "Network", "network_of"]
@@ -68,7 +69,7 @@ class HostNames:
         """Looks up those of `hosts` that are names whose addresses are unknown or over 30 minutes old, 16 at a time.
 
         Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most; later ones are taken when they come. Failures
-        are not raised: see `networks_of`.
+        are not raised: see `networks_of`. Raises OSError if no further thread can be started.
         """
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if network_of(host) is None}
@@ -81,7 +82,7 @@ class HostNames:
                 self._queue.append(name)
             while self._queue and self._threads < min(HOST_NAMES_AT_ONCE, len(self._asked)):
                 # One that hangs must not keep the interpreter from its end.
-                threading.Thread(target=self._work, name="rpcrdma names", daemon=True).start()
+                start_daemon(self._work, "rpcrdma names")
                 self._threads += 1
             while not wanted.isdisjoint(self._asked) and (left_s := ends_s - time.monotonic()) > 0:
                 self._changed.wait(left_s)

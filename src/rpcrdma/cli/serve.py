@@ -419,7 +419,7 @@ def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:
             try:
                 use = await asyncio.to_thread(certificates_in_time, args, server.read_certificates)
                 use()
-            except (HostAuthenticationFailed, TimeoutError) as error:
+            except (HostAuthenticationFailed, OSError) as error:
                 message, hint, _ = describe(error)
                 console.error(f"{message} (the certificates that were read before stay in use)", hint)
             else:

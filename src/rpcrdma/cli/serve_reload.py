@@ -109,12 +109,14 @@ class ConfigurationReload:
         except TimeoutError:
             text = f"reading it, and looking at what it names, takes over {CONFIGURATION_READ_S:g} s"
             faults = [Mistake(path, f"{text}; reload again when its file systems answer")]
+        except OSError as error:
+            faults = [Mistake(path, "; ".join(filter(None, describe(error)[:2])))]
         _log(faults)
         refusals = [fault for fault in faults if not fault.is_warning]
         if not refusals:
-            # Comparing hundreds of exports takes longer than a call should wait.
-            fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
             try:
+                # Comparing hundreds of exports takes longer than a call should wait.
+                fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
                 await server.apply(fitting, names, renew)
             except (HostAuthenticationFailed, ConnectFailed, ValueError, OSError) as error:
                 message, hint, _ = describe(error)

@@ -40,6 +40,9 @@ class PathLooks:
             their defaults.
         names: the names of the settings whose paths are checked by `faults`.
         threads: the threads. A path that has not answered an earlier look of theirs is not asked again.
+
+    Raises:
+        OSError: no further thread can be started.
     """
 
     def __init__(self, found: Effective, names: Iterable[str], threads: DaemonThreads) -> None:
