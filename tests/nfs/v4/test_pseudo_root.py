@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.v4.server import handles
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_identity import CallOrigin
 from served_exports import FILEID, FSID, MOUNTED_ON, SIZE, Served, names, u32
 from support.nfs4_client import (
     GUARDED,
@@ -254,6 +255,21 @@ def test_a_call_that_asks_in_the_midst_of_a_change_finds_no_export(serve: Callab
 
     above._paths = Changing(above._paths)
     assert above.export_of(handle) is None
+
+
+def test_a_host_is_judged_while_another_thread_forgets_hosts_or_ends_exports(serve: Callable[..., Served]) -> None:
+    above = serve({"name": "/a"}).server.service.exports
+    context: Any = SimpleNamespace(client=SimpleNamespace(origin=CallOrigin("192.0.2.7", "tcp")))
+
+    class Cleared(dict[CallOrigin, bool]):
+        def __setitem__(self, *_: Any) -> None:
+            pass
+
+    above._hosts = Cleared()
+    above.check_host(context)
+    above._hosts = {context.client.origin: False}
+    above._roots = {}
+    above.check_host(context)
 
 
 def test_a_listing_leaves_out_an_export_that_ends_meanwhile(

@@ -229,11 +229,13 @@ class PseudoRoot:
         mounted, each host passes.
         """
         hosts, roots, origin = self._hosts, self._roots, context.client.origin
-        if origin not in hosts:
+        passes = hosts.get(origin)
+        if passes is None:
             if len(hosts) >= NFS_DECISIONS_MAX:
                 hosts.clear()
-            hosts[origin] = not roots or any(tree.export.admitting(origin) for tree in roots.values())
-        if not hosts[origin]:
+            passes = hosts[origin] = not roots or any(tree.export.admitting(origin) for tree in roots.values())
+        # Another thread may clear `hosts`, and may have ended all exports since it was filled.
+        if roots and not passes:
             next(iter(roots.values())).admit(context, 4)
 
     def file_of(self, handle: bytes) -> bytes:
