@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.drivers import loopback_provider
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
@@ -17,6 +18,7 @@ from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.errors import ConnectFailed
+from rpcrdma.testing.virtual import fabric
 from rpcrdma.verbs import Completion, ConnectRequested, Disconnected, Established, Status, Verb
 from support.device_in_memory import DeviceInMemory
 from support.simulated import Simulated, run_in_virtual_time
@@ -106,6 +108,21 @@ async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tup
         yield listener, (host, port), links
     finally:
         listener.close()
+
+
+async def ports_are_given_again(provider: Provider) -> None:
+    async with listening(provider) as (_, (host, port), _links):
+        links = [await provider.connect(host, port) for _ in range(2)]
+        assert [link.local[1] for link in links] == [65534, 65535]
+        async with listening(provider) as (_, (_host, other), _links):
+            assert (port, other) == (65533, 65534)
+
+
+def test_ports_are_given_again_after_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (loopback_provider, fabric):
+        monkeypatch.setattr(module, "_FREE_PORTS", range(65533, 65536))
+    asyncio.run(ports_are_given_again(LoopbackProvider()))
+    run_in_virtual_time(ports_are_given_again(Simulated()))
 
 
 @each_provider_does

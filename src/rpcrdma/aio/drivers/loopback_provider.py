@@ -31,7 +31,7 @@ Address: TypeAlias = tuple[str, int]
 _NAME = "loopback"
 _STEPS = 64
 """Work requests of each end that are carried out before both ends, and other connections, get their turn."""
-_FIRST_FREE_PORT = 49152
+_FREE_PORTS = range(49152, 65536)
 _RESERVED_PORTS = range(1023, 511, -1)
 
 
@@ -165,7 +165,7 @@ class LoopbackProvider:
 
     def __init__(self) -> None:
         self._listeners: dict[Address, _LoopbackListener] = {}
-        self._ports = itertools.count(_FIRST_FREE_PORT)
+        self._ports = itertools.chain.from_iterable(itertools.repeat(_FREE_PORTS))
         self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
@@ -205,7 +205,7 @@ class LoopbackProvider:
         Raises:
             OSError: EADDRINUSE: another listener has the address.
         """
-        address = (host, port or next(self._ports))
+        address = (host, port or next(each for each in self._ports if (host, each) not in self._listeners))
         if address in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         self._listeners[address] = listener

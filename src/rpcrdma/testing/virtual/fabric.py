@@ -39,7 +39,7 @@ from rpcrdma.testing.virtual.workers import SimulatedWorkerPool, before_handler
 __all__ = ["Fabric", "Node"]
 
 _NAME = "simulated"
-_FIRST_FREE_PORT = 49152
+_FREE_PORTS = range(49152, 65536)
 _RESERVED_PORTS = range(1023, 511, -1)
 
 
@@ -163,7 +163,7 @@ class Node(Host):
         super().__init__(host, fabric.loop, fabric.model, fabric.trace, fabric.faults)
         self.fabric = fabric
         self.listeners: dict[tuple[str, int], _Listener] = {}
-        self._ports = itertools.count(_FIRST_FREE_PORT)
+        self._ports = itertools.chain.from_iterable(itertools.repeat(_FREE_PORTS))
         self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
@@ -207,7 +207,7 @@ class Node(Host):
         """
         if self.fabric.find(host) is not self:
             raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
-        address = (host, port or next(self._ports))
+        address = (host, port or next(each for each in self._ports if (host, each) not in self.listeners))
         if address in self.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         self.listeners[address] = listener
