@@ -428,6 +428,23 @@ def in_tls(hosts: Hosts, role: Role, directory: Path) -> tuple[tls_socket.TlsSoc
     return ends[0], far, sealing(secrets, "CLIENT" if role is Role.SERVER else "SERVER")
 
 
+@each_case("role", [Role.CLIENT, Role.SERVER])
+@each_case(("last", "told"), [("alert", "the peer refuses"), ("changed", "octets were changed")])
+def test_octets_before_the_record_that_ends_a_session_arrive(
+    hosts: Hosts, role: Role, last: str, told: str, tmp_path: Path
+) -> None:
+    end, peer, sealed = in_tls(hosts, role, tmp_path)
+    octets = sealed.record(b"data")
+    peer.send(octets + (sealed.record(b"\2\x50", kind=21) if last == "alert" else sealed.record(b"")[:-1] + b"\0"))
+    buffer = memoryview(bytearray(100))
+    assert (end.recvmsg_into([buffer]), bytes(buffer[:4])) == ((4,), b"data")
+    assert end.more
+    with pytest.raises(ConnectionError, match=told):
+        end.recvmsg_into([buffer])
+    end.close()
+    peer.close()
+
+
 ANSWER_OCTETS = 27
 """A record with a change of keys."""
 

@@ -54,8 +54,8 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_ended", "_heard", "_held", "_hello", "_incoming", "_names", "_outgoing", "_rest", "_session", "_sock",
-        "_unsent", "buffer", "identity", "more", "secured",
+        "_ended", "_failure", "_heard", "_held", "_hello", "_incoming", "_names", "_outgoing", "_rest", "_session",
+        "_sock", "_unsent", "buffer", "identity", "more", "secured",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,8 @@ class TlsSocket:
         self._hello = bytearray()
         """The octets that a client has sent for the handshake, until it is finished."""
         self._ended = False
+        self._failure = ""
+        """The text of an error that is raised once the octets decrypted before it are delivered."""
         self.identity: HostIdentity | None = None
         """The identity that the peer's host has proved; None before the handshake, and without a certificate."""
         self.secured = False
@@ -256,6 +258,8 @@ class TlsSocket:
         return (count,)
 
     def _decrypt(self, buffers: Sequence[memoryview]) -> int:
+        if self._failure:
+            raise _ended(self._failure)
         read = self._session.read
         count = 0
         try:
@@ -276,10 +280,14 @@ class TlsSocket:
         except ssl.SSLError as error:
             refusal = refusal_of(error, self._session)
             if refusal.cause == HostCause.REFUSED.value:
-                raise _ended(str(refusal)) from None
-            self._send_out()
-            reason = (error.reason or "not TLS").replace("_", " ").lower()
-            raise _ended(f"octets were changed or are no TLS ({reason})") from None
+                failure = str(refusal)
+            else:
+                self._send_out()
+                reason = (error.reason or "not TLS").replace("_", " ").lower()
+                failure = f"octets were changed or are no TLS ({reason})"
+            if not count:
+                raise _ended(failure) from None
+            self._failure = failure
         self.more = True
         return count
 
