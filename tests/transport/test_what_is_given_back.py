@@ -129,6 +129,21 @@ def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> Non
     server.endpoint.abort("the test ends it")
     server.run()
     assert (server.endpoint.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
+    assert server.endpoint.calls_unanswered == 0
+
+
+def test_calls_that_are_answered_after_the_end_are_no_longer_in_progress() -> None:
+    server = Server()
+    for xid in (7, 8, 9):
+        server.called(xid)
+    calls = [event.incoming for event in server.endpoint_events() if isinstance(event, CallArrived)]
+    assert server.endpoint.calls_unanswered == 3
+    server.endpoint.abort("the test ends it")
+    server.run()
+    server.endpoint.reply(calls[0], message(7, REPLY))
+    server.endpoint.fail_call(calls[1])
+    server.endpoint.drop(calls[2])
+    assert (server.endpoint.calls_unanswered, server.responder._held_octets) == (0, 0)
 
 
 @each_case("fails", [False, True])

@@ -94,7 +94,6 @@ class Responder:
         if invalidated is not None:
             return False
         session = self._session
-        self.unanswered += 1
         if not session.window.on_received(message):
             session.violation("more unanswered calls than credits allow")
             return True
@@ -102,6 +101,7 @@ class Responder:
         if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
             session.violation("the peer does not read its replies")
             return True
+        self.unanswered += 1
         incoming = self._incoming.__new__(self._incoming)
         incoming.xid = message.xid
         incoming.decoder = Decoder(message.data, message.start)
@@ -275,6 +275,7 @@ class Responder:
         if incoming.answered:
             self._answer(incoming)
         incoming.answered = True
+        self.unanswered -= 1
         session, outbox = self._session, self._outbox
         try:
             if session.state is not _OPEN:
@@ -313,7 +314,6 @@ class Responder:
                 incoming.refusal = plan.reason
                 self._refuse_call(incoming, plan.refusal)
                 return False
-            self.unanswered -= 1
             session.statistics.calls += 1
             incoming.payload = payload
             incoming.plan = plan
@@ -396,7 +396,6 @@ class Responder:
         Where credits count calls (version 1), the requester loses one; where they count messages, a grant returns it.
         """
         self._answer(incoming)
-        self.unanswered -= 1
         session = self._session
         session.window.on_dropped()
         self._release(incoming)
@@ -407,7 +406,6 @@ class Responder:
     def _refuse_call(self, incoming: IncomingCall, refusal: Refusal) -> None:
         session = self._session
         if session.state is State.OPEN:
-            self.unanswered -= 1
             session.statistics.calls += 1
             session.statistics.calls_failed += 1
             self._outbox.refuse(OutgoingError(incoming.xid, session.dialect.version, refusal, answers_call=True))
@@ -417,6 +415,7 @@ class Responder:
         if incoming.answered:
             raise LocalProtocolError(f"the call with XID {incoming.xid:#010x} has been answered")
         incoming.answered = True
+        self.unanswered -= 1
 
     def _release(self, incoming: IncomingCall) -> None:
         sink = incoming.sink
@@ -464,6 +463,7 @@ class Responder:
         self._waiting.clear()
         self.wanted_octets = 0
         self._session.owed -= len(reading)
+        self.unanswered -= len(reading) + len(waiting)
         for incoming in waiting:
             # Nothing was taken for its Read chunks.
             incoming.held_octets = 0
