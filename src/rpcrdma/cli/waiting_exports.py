@@ -122,7 +122,7 @@ class WaitingExports:
         return export
 
     def _is_open(self, exported: Exported) -> bool:
-        """Returns whether the source of an export is a URL that the server serves now, under the same name."""
+        """Returns whether `served` has an export of this name and of this URL: then its store is not asked."""
         return (exported.name, exported.source) in self._stores
 
 

@@ -85,7 +85,8 @@ class OperationStatistics:
     """Name in the interface definition, or "other"."""
     status: str
     """"SUCCESS", the error of the procedure or the RPC layer ("NFS3ERR_NOENT", "SYSTEM_ERR"), or the reason for a
-    missing reply ("TIMEOUT"); "" for all statuses together."""
+    missing reply ("TIMEOUT"); at a server also "REPEATED", a repeated call answered with the reply to the first one.
+    "other": statuses beyond the bound; "": all statuses together."""
     ops: int
     """Calls that have ended."""
     trans: int

@@ -228,7 +228,8 @@ class Dispatcher:
             DecodeError: no RPC reply is possible: the message is no call, or its header is cut short.
             CallDropped: the call must not be answered: RPCSEC_GSS found a replay, or a number below the window.
             CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; pass the exception's
-                `work` to its `turns.use`; when that is done, set `decoder.pos` back and call this again.
+                `work` to its `turns.use`; when that is done, set `call.decoder.pos` to its value before this call, and
+                call this again.
         """
         decoder = call.decoder
         start = decoder.pos

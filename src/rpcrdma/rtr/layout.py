@@ -88,10 +88,10 @@ class Frame(NamedTuple):
 class GroupLayout(NamedTuple):
     """The layout of a whole message.
 
-    `frames` are its transmissions. `numbers` has for each item the numbers of the placeable segments that the item
-    fills. These count through the buffers of all transmissions: with m placeable segments in a buffer, those of
-    transmission i (from 0) have the numbers from i * m on. `header` is the octets of the first transmission before the
-    payload stream: the common header of the protocol version, and behind it the extension's header.
+    `frames` are its transmissions. `numbers` has, for each of the bulk items in placeable segments, the numbers of the
+    segments that it fills. These count through the buffers of all transmissions: with m placeable segments in a buffer,
+    those of transmission i (from 0) have the numbers from i * m on. `header` is the octets of the first transmission
+    before the payload stream: the header of the protocol version, and behind it that of the round-trip extension.
     """
 
     frames: tuple[Frame, ...]

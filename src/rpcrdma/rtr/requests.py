@@ -105,10 +105,11 @@ class _Request(NamedTuple):
 class _Plan:
     """The plan for all calls of the same sizes, which `RequestCarrier` keeps, or for one call while credits are few.
 
-    `request` places the arguments' items. `results` are the directions for the results; a direction with memory gets
-    its RDMA segments for each call. `call_plan` and `form` become `plan` and `form` of `CarriedCall`. `extra_receives`
-    is the number of transmissions that the reply may have beyond the first one. `headers` has encoded headers of calls
-    without memory, by the Positions of their items.
+    `request` places the arguments' items. `results` are the directions for the first bulk results; a direction with
+    memory gets its RDMA segments for each call. `sizes` are the most octets of each bulk result. `extra_receives` is
+    the number of transmissions that the reply may have beyond the first one. The attributes `call_plan` and `form` are
+    `plan` and `form` of each `CarriedCall`; `headers` has encoded headers of calls without memory, by the Positions of
+    their items.
     """
 
     __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")

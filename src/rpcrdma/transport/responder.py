@@ -270,7 +270,8 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only frees the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call, others after it has aborted the connection.
+        until `ReplySent`. For a call that has been answered, raises LocalProtocolError and does nothing else. An
+        exception of planning or sending passes, after the connection was aborted.
         """
         if incoming.answered:
             self._answer(incoming)

@@ -26,16 +26,18 @@ NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int
 class NativeFrames(Protocol):
     """The native module's receiver of one connection, which processes the usual FPDUs; made by `Native.Receiver`.
 
-    It works on the lists and the dictionary of regions of the queue pair. `send_number` and `read_number` are the MSNs
-    (message sequence numbers) of the next Send and RDMA Read Request; `reads_max` bounds unanswered Read Requests.
-    `posted` receives await messages in buffers of `pool`. `crc`: FPDUs have CRCs. `received` counts the octets of the
-    response to the first of this end's RDMA Reads.
+    Usual FPDUs are those of tagged messages, Sends and RDMA Read Requests that break no rule; Python processes others.
+    It works on the queue pair's dictionary of regions, and its lists of RDMA Reads, responses and completions.
+    `send_number` and `read_number` are the MSNs (message sequence numbers) of the next Send and RDMA Read Request;
+    `reads_max` bounds unanswered Read Requests. `posted` receives await messages in buffers of `pool`. `crc`: FPDUs
+    have CRCs. `received` counts the octets of the response to the oldest unanswered RDMA Read of this end.
 
-    `opened`: a tagged message has arrived in part, whose RDMAP control octet and handle follow. `length` to `offset`
-    are the header of a large FPDU that has arrived in part (of a Send, `offset` is the MSN): `placed` octets of its
-    payload are in place, `left` are due, then `trailer` octets of padding and CRC; `digest` is the CRC so far.
-    `trailer` 0: there is no such FPDU. `message_rdmap` and `message_handle` are the RDMAP control octet and the handle
-    to invalidate of a Send of which whole FPDUs have arrived, but not all.
+    `opened`: a tagged message has arrived in part, with RDMAP control octet `opened_rdmap` and handle `opened_handle`.
+    `length` to `offset` are the header of a large FPDU that has arrived in part (of a Send, `offset` is the MSN); with
+    the header 2,048 octets or more were still missing. `placed` octets of its payload are in place, `left` are due,
+    then `trailer` octets of padding and CRC; `digest` is the CRC so far. `trailer` 0: there is no such FPDU.
+    `message_rdmap` and `message_handle` are the RDMAP control octet and the handle to invalidate of a Send of which
+    whole FPDUs have arrived, but not all.
 
     `hand_over` returns (the received octets that are not processed, the octets so far of a Send that has arrived in
     part), each b"" if there are none, and forgets both and the large FPDU, whose fields the caller reads before.

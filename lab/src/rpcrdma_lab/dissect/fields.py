@@ -14,7 +14,8 @@ _OCTETS_SHOWN = 16
 class FieldFault(NamedTuple):
     """A broken rule in a message: the field, the octet of the header at which it begins, and the reason.
 
-    `section` states the rule, and `requirement` is its identifier in the conformance ledger, empty if it has none.
+    `section` states the rule; "" for a bound of the dissector, which is no broken rule. `requirement` is the rule's
+    identifier in the conformance ledger, "" if it has none.
     """
 
     field: str

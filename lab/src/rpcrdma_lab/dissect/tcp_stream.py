@@ -65,7 +65,7 @@ class TcpHalf:
     def other_connection(self, sequence: int) -> bool:
         """Returns whether a SYN with this sequence number begins another connection than the one that is tracked.
 
-        False if the SYN is a repetition, or the first one without octets before it.
+        False if it repeats the SYN given to `synchronize`, or neither SYN nor octets were added before.
         """
         return self._next is not None and self._first != sequence
 

@@ -121,8 +121,8 @@ class Outcome:
 class LeftCourse(Exception):
     """Raised within a step when the conversation does not proceed as the step expects.
 
-    `failure` describes the deviation; its `step` is 0, and the method `at` returns a copy with the right one. `more`
-    are values of further fields of `Failure`.
+    `failure` describes the deviation; its `step` is 0, and `at` returns a copy of `failure` with the step's number.
+    `more` are values of further fields of `Failure`.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:

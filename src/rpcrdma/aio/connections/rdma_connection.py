@@ -467,7 +467,11 @@ class RdmaConnection(CallsMade):
             call.octets_received = decoder.position
 
     def _on_answered(self) -> None:
-        """Sends a reply that was made outside of `_turn`, alone or together with others of the loop's iteration."""
+        """Sends what was posted for a call that was answered, refused or dropped outside of `_turn`.
+
+        At once if no call of the peer is unanswered and no message held back; else with others, in the loop's next
+        iteration.
+        """
         self._active_at = self._loop.time()
         if self._holds or self._endpoint.calls_unanswered:
             self._turn_soon()

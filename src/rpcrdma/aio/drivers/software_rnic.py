@@ -27,7 +27,8 @@ class TcpLink:
     """The `Link` of the software RNIC: a connected TCP socket, over which `open` starts iWARP.
 
     The end that connects (`active`) is the MPA initiator. Links of one event loop may share `scratch`, the memory for
-    small frames (None: memory of its own). `capture` records packets (None: no capture).
+    small frames (None: memory of its own). `capture` records packets (None: no capture). The constructor raises OSError
+    if the peer has left; the caller then closes the socket.
     """
 
     provider = _NAME

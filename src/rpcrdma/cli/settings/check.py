@@ -322,8 +322,8 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: P
 def report(faults: list[Mistake], *, as_json: bool) -> int:
     """Prints the mistakes, 100 at most, on standard error; returns USAGE if one is an error, DONE for warnings alone.
 
-    `as_json`: whether all of them are printed as one JSON object on standard output as well. If not, each error has an
-    object of its own there where `console.errors_as_json` is set.
+    `as_json`: whether all of them are printed as one JSON object on standard output as well. If not, and if
+    `console.errors_as_json` is set, each printed error is a JSON object of its own there.
     """
     failed = any(not fault.is_warning for fault in faults)
     shown, more = first_ones(faults)

@@ -119,9 +119,9 @@ def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | 
 class Changing:
     """A context manager that fills `change` with the attributes of the object `changed` before and after its block.
 
-    It holds the object's lock, so that no other client's change falls into the block (RFC 1813 section 2.6), and calls
-    `changed.count_change` at the end, unless the block raises an error or is `in_vain`, and no attribute has changed.
-    An error passes, with `change.after` set as well.
+    It holds the object's lock, so that no other client's change falls into the block (RFC 1813 section 2.6). At the end
+    it calls `changed.count_change`; if the block has raised an error or is `in_vain`, only if an attribute has changed.
+    `in_vain`: there is nothing to change; the block may set it as well. An error passes, with `change.after` set.
     """
 
     __slots__ = ("_change", "_object", "in_vain")
@@ -130,7 +130,6 @@ class Changing:
         self._object = changed
         self._change = change
         self.in_vain = in_vain
-        """Whether there is nothing to change, as the block may find out and set."""
 
     def __enter__(self) -> Self:
         self._object.lock.acquire()
@@ -161,7 +160,8 @@ class HeldNode(OpenObject):
 
     `tree` is the `ObjectTree` of the export, `handle` the NFS file handle, and `status` has the object's attributes
     from when it was opened. `levels` counts the directories from the object up to the first whose path is short enough
-    for the kernel to report; 0 if the count is unknown, exceeds `LEVELS_AT_ONCE`, or is 0, so that callers look anew.
+    for the kernel to report. 0: the object's own path is short enough, the count is above `LEVELS_AT_ONCE`, or nobody
+    has counted; where the count is needed, it is then made again.
     """
 
     __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")

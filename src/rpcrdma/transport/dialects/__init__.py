@@ -45,7 +45,7 @@ def version_choice(choice: str | int) -> str:
 def offered(choice: str | int = "auto") -> tuple[Dialect, ...]:
     """Creates the `Dialect`s (codec and rules) of the versions that one connection offers, the preferred version first.
 
-    `choice`: "auto", or a version by name or number.
+    `choice`: "auto" for versions 2 and 1, or one of them, such as "2" or 2.
 
     Raises:
         ValueError: the version is unknown.

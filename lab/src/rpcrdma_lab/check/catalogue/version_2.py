@@ -91,9 +91,10 @@ class Family:
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
-        """Returns the pattern of a reply from a server that ignores a chunk for which there is no data.
+        """Returns the pattern of a reply from a server that ignores a Read chunk at the Position of no item.
 
-        The accept_stat is 0 or 4 (GARBAGE_ARGS). Such an answer is noted, and breaks no rule.
+        The accept_stat is 0, or 4 (GARBAGE_ARGS) if the arguments lack the chunk's data. Such an answer is noted, and
+        breaks no rule.
         """
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}

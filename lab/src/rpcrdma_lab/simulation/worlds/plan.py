@@ -76,7 +76,7 @@ class Plan:
 class Kept(NamedTuple):
     """The parts of a plan that are kept, by number; None keeps all faults, clients or calls.
 
-    A fault's number is its index in the plan.
+    The number of a fault is its index in the plan, those of others are `ClientPlan.number` and `PlannedCall.number`.
     """
 
     faults: frozenset[int] | None = None

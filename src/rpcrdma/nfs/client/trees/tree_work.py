@@ -215,11 +215,14 @@ class CopyDirection(Protocol[C]):
         `copy` is the place that `copy()` has returned for another name of the file.
 
         Raises:
-            OSError: links are refused there, or the copy is no longer where it was; and RpcError.
+            OSError: links are refused there, or the copy is no longer where it was; and RpcError, RemoteProtocolError.
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
-        """Returns whether the file system of the target has room for `item.size` octets; raises OSError or RpcError."""
+        """Returns whether the file system of the target has room for `item.size` octets.
+
+        Raises OSError, RpcError or RemoteProtocolError.
+        """
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Closes the local directory of `folder`, also if this raises OSError, RpcError or RemoteProtocolError.

@@ -372,8 +372,9 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 def _check(compound: Compound, rules: _Rules | None) -> None:
     """Raises Refused if an operation's rules (None: it has none) forbid it to run, or `compound.uncached` is set.
 
-    The status is NFS4ERR_RETRY_UNCACHED_REP with `compound.uncached`, else `rules.refusal`, NFS4ERR_NOFILEHANDLE if a
-    current filehandle is needed and missing, or `compound.too_big` if the reply has no room for `rules.octets`.
+    The status is the first of these that applies: NFS4ERR_RETRY_UNCACHED_REP with `compound.uncached`; `rules.refusal`
+    unless None; NFS4ERR_NOFILEHANDLE if a current filehandle is needed and missing; `compound.too_big` if the reply has
+    no room for `rules.octets`.
     """
     if compound.uncached:
         raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)

@@ -53,8 +53,8 @@ class Mounted(NamedTuple):
     """An export, or a directory that leads to one, within another export.
 
     `path` has the names that lead to it from the root of all names. `above` is the root of the other export. `names`
-    are those of `path` between `above` and the last one, none directly below `above`. The other export need not have
-    objects of these names, nor of the last one.
+    are those of `path` between `above` and the last name: () for one directly below `above`. The other export need not
+    have objects of these names, nor of the last one.
     """
 
     above: Node

@@ -84,7 +84,7 @@ class ClientRow(NamedTuple):
 
 
 class _Server(NamedTuple):
-    """A run of a server in the database: the number of the run, and the texts by which later runs know it."""
+    """A run of a server in the database: its number, the texts by which later runs know it, and `shares`."""
 
     number: int
     name: str
