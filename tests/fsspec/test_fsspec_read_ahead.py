@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from fsspec.asyn import get_loop
+from fsspec.asyn import get_loop, sync
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,8 +100,14 @@ class Reading:
 
     def __init__(self) -> None:
         self.octets = 0
+        self.calls = 0
+        self.fails = -1
+        """The number of the call that fails, counted from 0; the octets of all others arrive."""
 
     async def read(self, _handle: object, offset: int, buffer: memoryview) -> Any:
+        self.calls += 1
+        if self.calls - 1 == self.fails:
+            raise OSError
         await asyncio.sleep(0)
         data = FILE[offset : offset + len(buffer)]
         buffer[: len(data)] = data
@@ -150,3 +156,27 @@ def test_of_any_reads_at_most_twice_their_octets_are_fetched(
             assert file.tell() == position + len(line if what == "readline" else rest)
     runs = sum(to is not None or what == "readline" for what, to, _ in steps) + 1
     assert reading.octets <= 2 * asked + runs * PAGE
+
+
+async def all_arrived() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_after_a_read_that_failed_the_octets_before_it_are_the_files_own() -> None:
+    failures = 0
+    for fails in range(10):
+        file, reading = opened(0)
+        reading.fails = fails
+        position = 0
+        with file:
+            while position < len(FILE):
+                try:
+                    assert file.read(3 * PAGE) == FILE[position : position + 3 * PAGE]
+                except OSError:
+                    failures += 1
+                    sync(get_loop(), all_arrived)
+                    file.seek(max(0, position - PAGE))
+                    assert file.read(PAGE) == FILE[max(0, position - PAGE) :][:PAGE]
+                position = file.seek(position + 3 * PAGE)
+    assert failures == 10

@@ -262,6 +262,8 @@ class BufferedNfsFile(AbstractBufferedFile):
             if len(data) < self._direct_octets:
                 self._held, self._held_start = data, first
         else:
+            # A view of memory that this call fills anew, even if it then fails.
+            self._held = b""
             data, rest = self._await(self._file.pread_ahead, end - first, first, ahead)
             self._held, self._held_start = rest, first + len(data)
         return b"".join((before, data)) if before else data
