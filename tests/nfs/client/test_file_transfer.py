@@ -208,6 +208,36 @@ async def test_a_cancelled_copy_leaves_nothing_behind(
     assert list(server.root.children) == ["remote"]
 
 
+@each_case("cancelled", [True, False])
+@each_case("size", [3, 20 * BLOCK])
+async def test_a_download_that_ends_while_it_is_closed_closes_no_descriptor_of_others(
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, cancelled: bool
+) -> None:
+    server, mounted = new_server()
+    server.put("/remote", pattern(size))
+    of_others: list[int] = []
+    loop, close = asyncio.get_running_loop(), os.close
+
+    def close_last(descriptor: int) -> None:
+        last = Path(f"/proc/self/fd/{descriptor}").readlink().name == "new"
+        close(descriptor)
+        if last:
+            of_others.append(os.open(os.devnull, os.O_RDONLY))
+            if not cancelled:
+                raise OSError(errno.EDQUOT, "told by close")
+            loop.call_soon_threadsafe(copying.cancel)
+
+    async with mounted() as fs:
+        copying = asyncio.create_task(fs.download("/remote", tmp_path / "new"))
+        monkeypatch.setattr(os, "close", close_last)
+        with pytest.raises((OSError, asyncio.CancelledError)):
+            await copying
+    monkeypatch.undo()
+    os.close(of_others.pop())
+    assert not of_others
+    assert names_in(tmp_path) == ["new"]
+
+
 @each_case("size", [10, BLOCK - 1])
 def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
     new_server: Any, tmp_path: Path, size: int

@@ -61,12 +61,12 @@ _HOLE_OCTETS = 4096
 _ZEROS = bytes(_HOLE_OCTETS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Temporary:
     """An open local file that is written under a temporary name, made by `create_temporary`.
 
     Attributes:
-        descriptor: the descriptor of the file.
+        descriptor: the descriptor of the file; -1 once `finish_file` has closed it: others may reuse it.
         temporary: the present name.
         name: the name that it is to have in the same directory.
         directory: the descriptor of the directory.
@@ -238,9 +238,8 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
     at = os.dup(top)
     try:
         for step in above:
-            below = open_directory(step, at)
-            os.close(at)
-            at = below
+            former, at = at, open_directory(step, at)
+            os.close(former)
         os.link(local_name(own), temporary, src_dir_fd=at, dst_dir_fd=directory, follow_symlinks=False)
     finally:
         os.close(at)
@@ -382,7 +381,8 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
         os.fchmod(file.descriptor, file.mode)
     os.utime(file.descriptor, ns=times_ns)
     os.replace(file.temporary, local_name(file.name), src_dir_fd=file.directory, dst_dir_fd=file.directory)
-    os.close(file.descriptor)
+    descriptor, file.descriptor = file.descriptor, -1
+    os.close(descriptor)
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
