@@ -359,9 +359,44 @@ async def test_an_append_that_is_given_up_leaves_its_turn_to_the_next(server: An
     await time_passes(1)
     server.hold.pop("WRITE").set()
     await last
-    for file in files:
+    with pytest.raises(TransportClosed, match="appending was cancelled"):
+        await files[0].close()
+    for file in files[1:]:
         await file.close()
     assert bytes(thing.data).replace(b"A", b"") == b"0BC"
+
+
+@in_virtual_time
+async def test_a_cancelled_append_can_be_repeated_until_a_part_of_it_is_sent(server: Any, mounted: Any) -> None:
+    thing = server.put("/file")
+    data = pattern(30 * BLOCK)
+    file = await mounted().open("/file", "ab")
+
+    async def cancelled_write(end: int, goes_on: bool) -> None:
+        writing = asyncio.create_task(file.write(data[BLOCK + 100 : end]))
+        await time_passes(1)
+        if goes_on:
+            server.hold.pop("WRITE").set()
+            server.hold["WRITE"] = asyncio.Event()
+            await time_passes(1)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert file.tell() == BLOCK + 100
+
+    server.hold["WRITE"] = asyncio.Event()
+    # One block is in flight, and a part of another in memory.
+    await file.write(data[:BLOCK])
+    await file.write(data[BLOCK : BLOCK + 100])
+    for end in (9 * BLOCK, 9 * BLOCK + 50, 17 * BLOCK):
+        await cancelled_write(end, goes_on=False)
+    await cancelled_write(len(data), goes_on=True)
+    server.hold.pop("WRITE").set()
+    for call in (file.write(data), file.close()):
+        with pytest.raises(TransportClosed, match="appending was cancelled"):
+            await call
+    await time_passes(1)
+    assert bytes(thing.data) == data[: 9 * BLOCK]
 
 
 @each_case("waits_for", ["its first step", "its turn", "GETATTR", "WRITE"])

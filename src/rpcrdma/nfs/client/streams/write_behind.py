@@ -130,6 +130,7 @@ class WriteBehind:
         Full blocks are sent; the call waits while memory is full or the most WRITEs are in flight. With `append` the
         data is written at the end that the file has when it is sent, and `offset` is the expected end. Data of more
         blocks than may be in flight is not copied, unless it is appended: it is on stable storage when this returns.
+        A cancelled append has copied nothing, or, if a part of `data` was sent already, ends the writing.
 
         Raises:
             NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
@@ -145,20 +146,33 @@ class WriteBehind:
             if len(data) > self._block * self._blocks and not append:
                 await self._write_uncopied(offset, data)
                 return
-            while data:
-                extent = self._current
-                if extent is None or not (self._appending or extent.end == offset) or not self._room(extent):
-                    await self._send_current()
-                    buffer = await self._buffer()
-                    self._check()
-                    extent = self._current = _Extent(offset, buffer)
-                count = min(len(data), self._room(extent))
-                extent.buffer[extent.length : extent.length + count] = data[:count]
-                extent.length += count
-                offset += count
-                data = data[count:]
-                if not self._room(extent):
-                    await self._send_current()
+            gathered, full, current, whole = self._gathered, len(self._gathered), self._current, len(data)
+            length = current.length if current is not None else 0
+            try:
+                while data:
+                    extent = self._current
+                    if extent is None or not (self._appending or extent.end == offset) or not self._room(extent):
+                        await self._send_current()
+                        buffer = await self._buffer()
+                        self._check()
+                        extent = self._current = _Extent(offset, buffer)
+                    count = min(len(data), self._room(extent))
+                    extent.buffer[extent.length : extent.length + count] = data[:count]
+                    extent.length += count
+                    offset += count
+                    data = data[count:]
+                    if not self._room(extent):
+                        await self._send_current()
+            except asyncio.CancelledError:
+                # The caller may append the same data again, in vain if a part has been sent.
+                if append and gathered is self._gathered:
+                    self._free.extend(extent.buffer for extent in gathered[full:] if extent is not current)
+                    del gathered[full:]
+                    if current is not None:
+                        self._current, current.length = current, length
+                elif append and len(data) < whole:
+                    self._fail(TransportClosed("appending was cancelled when a part of the data had been sent"))
+                raise
 
     async def drain(self) -> None:
         """Sends all unsent data and waits for replies, so that a READ returns it; raises the error of a failed call."""
