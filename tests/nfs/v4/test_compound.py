@@ -106,7 +106,7 @@ class Run:
         return note
 
     def sequence(self, compound: Compound, args: SEQUENCE4args) -> SEQUENCE4resok:
-        compound.on_end = self.kept.append
+        compound.on_end = lambda kept, _request: self.kept.append(kept)
         for name, value in self.fields.items():
             setattr(compound, name, value)
         return SEQUENCE4resok(args.sa_sessionid, args.sa_sequenceid, 0, 0, 0, 0)

@@ -123,16 +123,20 @@ def test_another_caller_or_other_operations_do_not_get_the_kept_reply(
     assert client.repeat(putfh(b"file"), getfh(), kept=True).status == "OK"
 
 
-def test_a_call_whose_connection_ends_before_it_has_run_is_answered_with_delay_and_then_runs() -> None:
+@each_case("kept", [True, False])
+def test_a_call_whose_connection_ends_before_it_has_run_is_answered_with_delay_and_then_runs(kept: bool) -> None:
     server = Conversation()
     connection = FakeConnection()
     client = server.client(connection=connection).start()
     server.files.cold = True
-    call = struct.pack(">III", 0, 1, 3) + sequence(client.session, 2, kept=True)
+    call = struct.pack(">III", 0, 1, 3) + sequence(client.session, 2, kept=kept)
     call += putfh(b"file") + open_(b"owner", 1)
     server.answer(call, connection, lost=True)
     client.number = 2
-    assert [status for _, status, _ in client.repeat(putfh(b"file"), open_(b"owner", 1), kept=True).results] == [
+    other = server.client(credential=AuthSys(uid=7, gid=7))
+    other.session, other.number = client.session, client.number
+    assert other.repeat(putfh(b"file"), open_(b"owner", 1), kept=kept).status == "SEQ_FALSE_RETRY"
+    assert [status for _, status, _ in client.repeat(putfh(b"file"), open_(b"owner", 1), kept=kept).results] == [
         "OK", "OK", "DELAY",
     ]  # fmt: skip
     assert client.run(putfh(b"file"), open_(b"owner", 1)).status == "OK"

@@ -113,7 +113,8 @@ class Slot(Generic[R]):
         Args:
             sequence: the sequence number of the request, 0 to 2**32 - 1.
             call: a value for the caller and the content of the request: if it differs from that of the request whose
-                reply is asked for, the answer is FALSE_RETRY in place of REPEAT.
+                reply is asked for, the answer is FALSE_RETRY in place of REPEAT. None, for a request whose reply is not
+                to be kept: before the caller sends a kept reply, it compares the attribute `call` itself.
         """
         newest = self.sequence
         if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):
@@ -123,12 +124,17 @@ class Slot(Generic[R]):
         answer = ANSWERS[self.state, number]
         if answer is _RUN:
             self.state, self.sequence, self.call, self.reply = _BUSY, sequence, call, None
-        elif answer is Answer.REPEAT and call != self.call:
+        elif answer is Answer.REPEAT and call is not None and call != self.call:
             return Answer.FALSE_RETRY
         return answer
 
-    def finish(self, reply: R | None) -> None:
-        """Ends the running request; keeps `reply` for a repeat, unless None. AssertionError unless the slot is BUSY."""
+    def finish(self, reply: R | None, call: Hashable = None) -> None:
+        """Ends the running request; keeps `reply` for a repeat, unless None. AssertionError unless the slot is BUSY.
+
+        `call` is the value for a request for which `take` was given None, if its reply is kept after all.
+        """
         assert self.state is _BUSY
+        if call is not None:
+            self.call = call
         self.reply = reply
         self.state = _NOT_KEPT if reply is None else _KEPT

@@ -88,8 +88,9 @@ class Compound:
         position: the index of the operation that runs.
         partial: memory for a READ that continues in a worker thread, and the octets read; None otherwise.
         uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
-        on_end: is called once at the end with a copy of the reply for the slot, or None if the slot keeps none; set by
-            SEQUENCE for a new request.
+        on_end: is called once at the end with a copy of the reply for the slot, or None if the slot keeps none, and
+            with `request` if it keeps one that the client may not have asked for, else None; set by SEQUENCE for a new
+            request.
         keeps_reply: whether the client has asked the slot to keep the reply.
     """
 
@@ -121,7 +122,7 @@ class Compound:
         self.partial: tuple[memoryview, int] | None = None
         self.uncached = False
         self.keeps_reply = False
-        self.on_end: Callable[[EncodedReply | None], None] | None = None
+        self.on_end: Callable[[EncodedReply | None, int | None], None] | None = None
 
     @property
     def at_once(self) -> bool:
@@ -316,12 +317,12 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
         else:
             enc.begun = _NO_ITEMS[at]
         if compound.on_end is not None:
-            keeps = compound.keeps_reply
+            keeps, request = compound.keeps_reply, None
+            # Unless asked for, it was not checked to fit its slot.
             if let_go and len(reduced) + enc.removed <= compound.session.reply_limits[True][0]:
-                # It was not checked to fit its slot.
-                keeps = True
+                keeps, request = True, compound.request
             kept = enc.to_keep() if keeps else None
-            compound.on_end(kept)
+            compound.on_end(kept, request)
     return enc
 
 

@@ -144,7 +144,7 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
     with state.lock:
         answer, session = sessions.sequence(
             args,
-            # Of a request whose reply is not kept, no repeat is answered with that.
+            # A request whose reply is not to be kept has one only if its connection has ended before it has run.
             compound.request if cached else None,
             context.client,
             compound.now_s,
@@ -156,6 +156,8 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
         slot = slots[slot_id]
         if answer is _REPEAT:
             assert slot.reply is not None
+            if not cached and compound.request != slot.call:
+                raise Refused(_S.NFS4ERR_SEQ_FALSE_RETRY)
             raise KeptReply(slot.reply)
         flags = client.lost_flags
         if back.bound and not back.alive and sessions.with_back_channel(client) is None:
