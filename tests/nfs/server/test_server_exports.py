@@ -13,6 +13,7 @@ from rpcrdma.aio.server.serve import ServeOptions
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, build_services
 from support.cases import each_case
+from support.functions_entered import functions_entered
 
 
 def export(name: str, directory: Path, **options: Any) -> Export:
@@ -172,6 +173,12 @@ def test_the_longest_names_are_listed_and_mounted(start: Any, tree: Path) -> Non
     assert [node.ex_dir for node in server.call("export")] == names
     for name in names:
         assert server.call("mnt", name).fhs_status.name == "MNT3_OK"
+
+
+def test_a_mount_looks_at_few_of_many_exports(start: Any, tree: Path) -> None:
+    server = start([export(f"/{number}", tree) for number in range(100)])
+    server.mount("/99/a")
+    assert functions_entered(lambda: server.services.mount.WAITS_FOR("/99/a")) < 50
 
 
 @each_case("name", ["export", "dump"])

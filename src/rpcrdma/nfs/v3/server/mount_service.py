@@ -51,12 +51,15 @@ class MountService(MOUNT_V3_Service):
 
     def __init__(self, exports: Exports) -> None:
         self._exports = exports
+        self._by_path: tuple[list[Tree], dict[tuple[str, ...], Tree], int] = [], {}, 0
+        """The exports when one was last looked for, these by the parts of their names, and the most parts of one."""
         self._mounts: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
         self.WAITS_FOR = self._file_system_of
 
     def forget_gone(self) -> None:
         """Removes the mounts whose paths lie in no served export any more from the list of mounts."""
+        self._by_path = [], {}, 0
         with self._lock:
             mounts = list(self._mounts)
         gone = [mount for mount in mounts if self._export_of(_names(mount[1])) is None]
@@ -144,8 +147,14 @@ class MountService(MOUNT_V3_Service):
 
         None if the path is in no export.
         """
-        fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
-        return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
+        trees = list(self._exports.trees)
+        known, by_path, longest = self._by_path
+        if trees != known:
+            by_path = {tuple(_parts(tree)): tree for tree in trees}
+            longest = max(map(len, by_path), default=0)
+            self._by_path = trees, by_path, longest
+        found = (by_path.get(tuple(names[:length])) for length in range(min(len(names), longest), -1, -1))
+        return next((tree for tree in found if tree is not None), None)
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
