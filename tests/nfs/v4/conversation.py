@@ -65,7 +65,7 @@ class Recalled(list[Any]):
         self._server = server
         server.state.wake = self.take
         server.state.wake_broken = lambda: server.state.recall_broken(server.now_s)
-        server.claims.wake = lambda: server.state.recall_those_in_the_way(server.now_s)
+        server.claims.wake = lambda found: server.state.recall_present(found, server.now_s)
 
     def take(self) -> None:
         while self._server.state.recalls:

@@ -123,8 +123,9 @@ class Claims(Generic[S, L]):
         self.in_the_way: set[S] = set()
         """Holders that conflict with calls of versions without open state, such as NFSv3. The owner of the state
         recalls or expires them, and empties the set."""
-        self.wake: Callable[[], object] = lambda: None
-        """Is called, without `lock`, after delegations are put into `in_the_way`; the owner of the state sets it."""
+        self.wake: Callable[[Collection[S]], object] = lambda _holders: None
+        """Is called, without `lock`, with holders of delegations that have been put into `in_the_way`; the owner of the
+        state sets it."""
         self.end_soon: Callable[[Iterable[S]], bool] = lambda _holders: False
         """Returns whether all of these holders have ended or end soon, since nobody renews their clients' leases; takes
         the lock. The owner of the state sets it."""
@@ -241,16 +242,17 @@ class Claims(Generic[S, L]):
         """Begins a change of `files` by a call without an open, if no client has a delegation of any; returns whether.
 
         `files` are keys by `Exports.file_of`. After True no client is given a delegation of them until `end_change`.
-        Before False adds the holders of delegations to `in_the_way` and calls `wake`, which starts the recalls; the
-        caller tries again later. The caller must not hold `lock`, which the method takes.
+        Before False adds the holders of delegations to `in_the_way`, and calls `wake` with those that were not there,
+        which starts their recalls; the caller tries again later. The caller must not hold `lock`, which the method takes.
         """
         with self.lock:
             found = [each for file in files for each in self.delegates(file)] if self.delegations else []
-            self.in_the_way.update(found)
+            new = set(found) - self.in_the_way
+            self.in_the_way |= new
             if not found:
                 self.begin_change(files)
-        if found:
-            self.wake()
+        if new:
+            self.wake(new)
         return not found
 
     def begin_change(self, files: Iterable[bytes]) -> None:

@@ -60,7 +60,7 @@ class Recalls:
         self._starts_soon = False
         state.wake = self._start_soon
         state.wake_broken = lambda: self._soon(lambda: state.recall_broken(clock()))
-        state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
+        state.claims.wake = lambda found: self._soon(lambda: state.recall_present(found, clock()))
 
     def _soon(self, function: Callable[[], None]) -> None:
         """Schedules a call of `function` in the event loop, from any thread; no effect once the loop is closed."""

@@ -261,7 +261,7 @@ class State(HeldStates):
             present = list(self.clients.by_id.values())
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
-            self._recall_in_the_way(now_s)
+            self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
         self.evict(ending)
         for client in present:
@@ -383,16 +383,10 @@ class State(HeldStates):
             elif now_s - each.recalled_s > self.clients.lease_s:
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
-    def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations whose return callers without state (NFS version 3) await; takes the lock.
-
-        As `recall` does, revokes those whose recall began more than a lease before `now_s`.
-        """
+    def recall_present(self, delegations: Iterable[Delegation], now_s: float) -> None:
+        """Recalls those of `delegations` that their clients still have, as `recall` does; takes the lock."""
         with self.locked():
-            self._recall_in_the_way(now_s)
-
-    def _recall_in_the_way(self, now_s: float) -> None:
-        self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
+            self.recall([each for each in delegations if each in self.delegations], now_s)
 
     def lease_broke(self, file: bytes) -> None:
         """Notes that a local process wants to write or has changed the delegated file with the key `file` in `Claims`.
@@ -421,9 +415,9 @@ class State(HeldStates):
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
         broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
+        # Some may have come back meanwhile.
+        self.recall_present(broken, now_s)
         with self.locked():
-            # Some may have come back meanwhile.
-            self.recall([each for each in broken if each in self.delegations], now_s)
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
