@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conversation import Conversation, two_clients
+from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.server.client_reports import ClientReport, clients_of, held_by_export, revoke_client
 from rpcrdma.nfs.v4.server.clients import Holdings
 from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
@@ -187,6 +188,16 @@ def test_no_call_waits_for_a_sweep_over_the_sessions_of_all_clients() -> None:
     rig.state.lock = rig.state.claims.lock = lock
     rig.state.sweep(rig.now_s)
     assert len(rig.state.sessions) == 500
+    assert lock.most <= HELD_MAX
+
+
+def test_no_call_waits_for_a_look_at_all_locks_of_a_file() -> None:
+    claims: Claims[str, str] = Claims()
+    for number in range(300):
+        claims.change_range(b"file", "a", 2 * number, 2 * number + 1, False)
+    lock: Any = LockWithCount(claims.lock)
+    claims.lock = lock
+    assert len(claims.unlocked(b"file", 0, 600)) == 300
     assert lock.most <= HELD_MAX
 
 

@@ -243,7 +243,8 @@ class Claims(Generic[S, L]):
 
         `files` are keys by `Exports.file_of`. After True no client is given a delegation of them until `end_change`.
         Before False adds the holders of delegations to `in_the_way`, and calls `wake` with those that were not there,
-        which starts their recalls; the caller tries again later. The caller must not hold `lock`, which the method takes.
+        which starts their recalls; the caller tries again later. The caller must not hold `lock`, which the method
+        takes.
         """
         with self.lock:
             found = [each for file in files for each in self.delegates(file)] if self.delegations else []
@@ -331,18 +332,20 @@ class Claims(Generic[S, L]):
     def locked(self, file: bytes, start: int, end: int) -> list[Range]:
         """Returns the locks of all owners on octets `start` to before `end` of `file`, each cut to these; unsorted.
 
-        Locks of several owners may be equal. `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        Locks of several owners may be equal. `file` is a key by `Exports.file_of`. The caller must not hold `lock`,
+        which the method takes.
         """
-        return [
-            Range(max(each.start, start), min(each.end, end), each.exclusive)
-            for ranges in self._files.get(file, _EMPTY).ranges.values()
-            for each in ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
-        ]
+        found: list[Range] = []
+        with self.lock:
+            for ranges in self._files.get(file, _EMPTY).ranges.values():
+                found += ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
+        # They may be tens of thousands.
+        return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in found]
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked.
 
-        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        `file` is a key by `Exports.file_of`. The caller must not hold `lock`, which the method takes.
         """
         found = []
         for left, right, _ in sorted(self.locked(file, start, end)):

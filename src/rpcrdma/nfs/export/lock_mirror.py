@@ -176,9 +176,7 @@ class LockMirrors:
         changed before. Each error number is logged once. Octets that stay locked are unlocked when no client has a lock
         on the file any more.
         """
-        with self._claims.lock:
-            unlocked = self._claims.unlocked(file, part.start, part.end)
-        for start, end in unlocked:
+        for start, end in self._claims.unlocked(file, part.start, part.end):
             try:
                 locks.change(Range(start, end, False), unlock=True)
             except OSError as error:
@@ -203,9 +201,7 @@ class LockMirrors:
         Leaves out those that conflict with a lock of a local process. `file` is the key of the file by
         `Exports.file_of`. Raises OSError if the system fails.
         """
-        with self._claims.lock:
-            held = self._claims.locked(file, part.start, part.end)
-        for each in held:
+        for each in self._claims.locked(file, part.start, part.end):
             locks.change(each)
 
     @contextlib.contextmanager
