@@ -136,6 +136,23 @@ async def test_connections_are_bounded_and_one_that_asks_nothing_ends(tmp_path: 
 
 
 @jumping
+async def test_a_long_answer_is_encoded_in_many_turns_of_the_event_loop() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    answer = {"ok": True, "answer": {"clients": [{"id": number} for number in range(5000)]}}
+    assert json.loads(await admin_socket._encoded(answer)) == answer
+    counting.cancel()
+    assert turns > 10
+
+
+@jumping
 async def test_an_answer_that_is_not_read_is_given_up(tmp_path: Path) -> None:
     async def long(_request: Mapping[str, Any]) -> dict[str, Any]:
         return {"long": "x" * (4 << 20)}

@@ -31,6 +31,8 @@ _CREDENTIALS: Final = struct.Struct("@3i")
 _NAME_OCTETS_MAX: Final = 85
 """Beside the name, an address of `reachable_path` has "/proc/self/fd/", at most seven digits and a slash; a socket's
 address has at most 107 octets."""
+_PIECES_AT_ONCE: Final = 1000
+"""Pieces of an answer, such as values, that are encoded in one turn of the event loop: some half a millisecond."""
 
 Request = Mapping[str, Any]
 Handler = Callable[[Request], Awaitable[Mapping[str, Any]]]
@@ -213,8 +215,9 @@ class AdminSocket:
                 async with asyncio.timeout(ADMIN_REQUEST_S):
                     line = await _line(sock)
                 answer = await self._answer(line)
+            encoded = await _encoded(answer)
             async with asyncio.timeout(ADMIN_ANSWER_S):
-                await loop.sock_sendall(sock, json.dumps(answer).encode() + b"\n")
+                await loop.sock_sendall(sock, encoded)
 
     async def _answer(self, line: bytes) -> Mapping[str, Any]:
         try:
@@ -246,6 +249,17 @@ async def _line(sock: socket.socket) -> bytes:
             break
         data += octets
     return bytes(data[: data.find(b"\n") + 1] or data)
+
+
+async def _encoded(answer: Mapping[str, Any]) -> bytes:
+    """Encodes an answer as a line, and gives the event loop its turns meanwhile: there may be thousands of clients."""
+    pieces = []
+    # In Python: the encoder in C makes one step of all, and would keep the interpreter's lock in a thread as well.
+    for number, piece in enumerate(json.JSONEncoder().iterencode(answer)):
+        pieces.append(piece)
+        if number % _PIECES_AT_ONCE == _PIECES_AT_ONCE - 1:
+            await asyncio.sleep(0)
+    return "".join(pieces).encode() + b"\n"
 
 
 def _refused(message: str, hint: str) -> dict[str, Any]:
