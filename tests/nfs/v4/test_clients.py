@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
-from rpcrdma.nfs.v4.server.client_identity import principal_of
+from rpcrdma.nfs.v4.server.client_identity import ClientIdentity, principal_of
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known
+from rpcrdma.nfs.v4.server.clients import InTheWay
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_CLIENTS_MAX,
     NFS4_COURTESY_S,
@@ -21,6 +23,7 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_shares import names_of_host
 from state_rig import LEASE_S, StateRig, refused_with
 from support.cases import each_case
+from support.functions_entered import functions_entered
 
 S = nfsstat4
 
@@ -431,6 +434,25 @@ def test_where_all_places_are_taken_the_host_with_most_gives_that_of_a_client_th
     assert refused_with(rig.introduce, "more", address="192.0.2.6") is S.NFS4ERR_DELAY, "all have as many as it would"
     rig.client("more", address="192.0.2.7")
     assert crowd[4].state is ClientState.GONE, "it has one in the place of its own"
+
+
+@each_case("confirmed", [True, False])
+def test_a_further_client_of_a_host_with_many_is_let_in_by_few_steps(
+    monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    places(monkeypatch, clients=400, unconfirmed_clients=200)
+    rig = StateRig()
+    make = rig.client if confirmed else rig.introduce
+    first, *_ = [make(f"{number}", address="192.0.2.7") for number in range(200)]
+    further = ClientIdentity(b"further", b"1", "sys:0", "192.0.2.7")
+
+    def step() -> None:
+        with rig.state.lock, contextlib.suppress(InTheWay):
+            rig.state.clients.exchange_id(further, rig.now_s)
+
+    assert functions_entered(step) < 100
+    rig.introduce("further", address="192.0.2.7")
+    assert first.state is ClientState.GONE
 
 
 def test_a_client_that_gets_a_state_meanwhile_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

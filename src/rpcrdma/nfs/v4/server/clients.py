@@ -480,18 +480,17 @@ class ClientTable:
             if name is None or name in client.host:
                 self._room_for = owner, client
                 raise InTheWay([client])
+        # One has to do for each host: thousands may hold nothing.
+        idle: dict[tuple[str, ...], Client] = {}
+        for client in self._leases:
+            if not client.held and client.host not in idle and self._is_idle(client):
+                idle[client.host] = client
         # Of a host that has more than this one would have: nobody takes the place of one who has as few.
         held, more = self.shares.held, self.shares.held(host[-1]) + 1
-        found, most = None, (0, 0)
-        for client in self._leases:
-            if client.held:
-                continue
-            there = held(client.host[-1]), held(client.host[0])
-            gives = there[0] > more or client.host[-1] == host[-1]
-            if gives and there > most and self._is_idle(client):
-                found, most = client, there
-        if found is None:
+        giving = [each for each in idle if held(each[-1]) > more or each[-1] == host[-1]]
+        if not giving:
             raise Refused(_S.NFS4ERR_DELAY)
+        found = idle[max(giving, key=lambda each: (held(each[-1]), held(each[0])))]
         self._room_for = owner, found
         raise InTheWay([found], ClientEvent.CROWD_OUT)
 
@@ -500,12 +499,16 @@ class ClientTable:
 
         Considers only hosts with `name`, an address or an IPv6 network (`names_of_host`); None: all hosts.
         """
-        found = [each for each in self._unconfirmed.values() if name is None or name in each.host]
-        counts = Counter(name for each in found for name in each.host)
-        oldest = max(found, key=lambda each: (counts[each.host[-1]], counts[each.host[0]]), default=None)
-        if oldest is not None:
-            self.remove(oldest)
-        return oldest is not None
+        found = Counter([each.host for each in self._unconfirmed.values() if name is None or name in each.host])
+        if not found:
+            return False
+        counts: Counter[str] = Counter()
+        for host, count in found.items():
+            for each in host:
+                counts[each] += count
+        most = max(found, key=lambda host: (counts[host[-1]], counts[host[0]]))
+        self.remove(next(each for each in self._unconfirmed.values() if each.host == most))
+        return True
 
     def _is_idle(self, client: Client) -> bool:
         """Returns whether a client has no opens, locks or delegations, not even revoked ones, and none to reclaim."""
