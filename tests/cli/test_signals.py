@@ -361,7 +361,7 @@ def test_a_sweep_that_fails_keeps_no_later_one_from_running(
                 loop.call_soon_threadsafe(stop.set)
 
         services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=fail))
-        nfs4: Any = SimpleNamespace(sweep=sweep, exports=None)
+        nfs4: Any = SimpleNamespace(sweep=sweep, close_ended=bool, exports=None)
 
         async def look() -> list[int]:
             return [len(swept)]
@@ -394,7 +394,7 @@ def test_neither_a_store_nor_a_disk_that_does_not_answer_holds_up_leases_or_the_
                 loop.call_soon_threadsafe(stop.set)
 
         services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=never.wait))
-        nfs4: Any = SimpleNamespace(sweep=sweep)
+        nfs4: Any = SimpleNamespace(sweep=sweep, close_ended=never.wait)
         exports: Any = SimpleNamespace(look=asyncio.Event().wait)
         async with asyncio.timeout(HANG_S):
             return [export async for export in serve._wait(stop, services, nfs4, exports)]

@@ -207,6 +207,7 @@ class World:
         while True:
             await time_passes(_SWEEP_S)
             self._service.sweep()
+            self._service.close_ended()
 
     def _crash(self, _number: int, kept: float) -> None:
         self._fabric.node(_SERVER).crash()

@@ -359,7 +359,7 @@ def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Waits until `stop` is set; every 5 s closes idle files, ends expired leases and looks for missing exports.
+    """Waits until `stop` is set; every 5 s closes files, ends expired leases and looks for missing exports.
 
     `nfs4` is the service of version 4; None: it is not offered.
 
@@ -376,6 +376,7 @@ async def _wait(
     works["close idle files"] = functools.partial(asyncio.to_thread, services.nfs.close_idle)
     if nfs4 is not None:
         works["end leases"] = functools.partial(asyncio.to_thread, nfs4.sweep)
+        works["close files of ended clients"] = functools.partial(asyncio.to_thread, nfs4.close_ended)
     # A disk or a store that does not answer must hold up neither leases nor the end.
     tasks = [asyncio.create_task(_regularly(what, work)) for what, work in works.items()]
     stopping = asyncio.create_task(stop.wait())

@@ -134,7 +134,12 @@ def test_an_open_with_many_lock_owners_is_closed_by_a_thread_in_steps(
             assert client.run(FILE, locku(locked, number, 1)).status == "OK"
     ended: list[int] = []
     locked_of, drop_of = server.state.locked, server.state.drop
-    monkeypatch.setattr(server.state, "locked", lambda: ended.append(0) or locked_of())  # type: ignore[func-returns-value]
+
+    def locked_now(left: Any = None) -> Any:
+        ended.append(0)
+        return locked_of(left)
+
+    monkeypatch.setattr(server.state, "locked", locked_now)
 
     def drop(each: Any) -> None:
         ended[-1] += 1

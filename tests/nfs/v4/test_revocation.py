@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from conversation import Conversation
+from few_files import OpenedFile
 from rpcrdma.nfs.v4.server.clients import Client as Record
+from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from state_rig import LEASE_S
+from support.cases import each_case
 from support.nfs4_client import (
     READ,
     WRITE,
@@ -110,6 +113,35 @@ def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_wh
     assert (record.held, record.lost, record.delegations) == ({}, {}, 0)
     state = holder.server.state
     assert [each.used for each in (state.states_of_hosts, state.ranges_of_hosts, state.delegations_of_hosts)] == [0] * 3
+
+
+@each_case("end", ["revoke", "evict", "sweep"])
+def test_no_other_client_waits_for_a_file_system_that_hangs_while_a_lost_file_is_closed(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    holder = Holder()
+    state = holder.server.state
+    waits: list[bool] = []
+    close_file = OpenedFile.__del__
+
+    def closing(file: OpenedFile) -> None:
+        waits.append(state._disk.locked() or state.lock.locked())
+        close_file(file)
+
+    monkeypatch.setattr(OpenedFile, "__del__", closing)
+    if end == "revoke":
+        holder.revoke()
+    elif end == "evict":
+        holder.server.now_s += LEASE_S + 1
+        state.clients.pass_leases(holder.server.now_s)
+        state.evict([holder.record])
+    else:
+        holder.pass_time(NFS4_COURTESY_S + 1)
+        gc.collect()
+        assert (waits, len(holder.server.claims)) == ([], 0)
+        holder.server.service.close_ended()
+    gc.collect()
+    assert (waits, holder.server.files.open_files) == ([False] * 3, 0)
 
 
 def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:

@@ -22,13 +22,15 @@ from rpcrdma.nfs.v4.state_limits import (
 )
 from rpcrdma.rpc.host_shares import HostShares
 
-__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "HeldStates", "bump"]
+__all__ = ["ANONYMOUS", "BYPASS", "CURRENT", "INVALID", "HeldStates", "Left", "bump"]
 
 _S = nfsstat4
 _OTHER = struct.Struct(">IQ")
 _ZEROS, _ONES = bytes(12), b"\xff" * 12
 _SEQIDS: Final = 1 << 32
 
+Left: TypeAlias = list[tuple[list[object], set[bytes]]]
+"""What `HeldStates.locked` has left for `HeldStates.close_ended`."""
 _Key: TypeAlias = tuple[int, bytes]
 ANONYMOUS: Final[_Key] = (0, _ZEROS)
 """The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3): the anonymous stateid."""
@@ -73,13 +75,15 @@ class HeldStates:
         """The opens whose files are being truncated by an OPEN, which is undone if that fails."""
         self.mirrors = LockMirrors(claims)
         """The kernel's locks by which local processes see the byte-range locks of clients."""
+        self.left: Left = []
+        """What sweeps and recalls have left for `close_ended`."""
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, left: Left | None = None) -> Iterator[None]:
         """Holds the lock inside `with`, for a step in which states may end or be revoked.
 
         After `with`, without the lock, closes the files of these states, and reduces the kernel's locks that mirror
-        their ranges for local processes; this may block.
+        their ranges for local processes; this may block. With `left` appends them there instead, for `close_ended`.
         """
         try:
             with self.lock:
@@ -88,17 +92,28 @@ class HeldStates:
                 finally:
                     ended, self._ended = self._ended, []
                     shrunk, self._shrunk = self._shrunk, set()
+                    if left is not None and (ended or shrunk):
+                        left.append((ended, shrunk))
+                        shrunk = set()
         finally:
             # A file closes with its last reference.
             del ended
             for file in shrunk:
                 self.mirrors.shrink(file)
 
-    def in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
+    def close_ended(self, left: Left) -> None:
+        """Does what `locked` has left in `left`, and empties it; may block for as long as a file system hangs."""
+        while left:
+            ended, shrunk = left.pop()
+            del ended
+            for file in shrunk:
+                self.mirrors.shrink(file)
+
+    def in_steps(self, states: Sequence[Held], step: Callable[[Held], object], left: Left | None = None) -> None:
         """Calls `step` with the `parts` of each of `states`, such as the locks of an open, and then with that state.
 
         Passes over those that have ended; an error of `step` ends the calls. Holds the lock by `locked` for up to 64
-        calls at a time; the caller does not hold it.
+        calls at a time, with `left` as there; the caller does not hold it.
         """
         with self.lock:
             # The locks of an open, which may be many, before it.
@@ -107,7 +122,7 @@ class HeldStates:
                 found += held.parts or ()
                 found.append(held)
         for first in range(0, len(found), NFS4_ENDED_AT_ONCE):
-            with self.locked():
+            with self.locked(left):
                 for held in found[first : first + NFS4_ENDED_AT_ONCE]:
                     # It may have ended with another one, or by a call.
                     if held.client.held.get(held.key) is held:

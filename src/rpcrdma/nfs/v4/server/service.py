@@ -145,6 +145,13 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         """
         self.state.sweep(self._clock())
 
+    def close_ended(self) -> None:
+        """Closes the files of states that `sweep` has ended; to be called every few seconds, beside `sweep`.
+
+        May block for as long as a file system hangs.
+        """
+        self.state.close_ended(self.state.left)
+
     def commit(self, trees: Collection[Tree]) -> None:
         """Puts what clients have written to open files of `trees` on the disk; may block.
 

@@ -26,7 +26,7 @@ from rpcrdma.nfs.v4.server.clients import (
     Unrecorded,
 )
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.held_states import HeldStates
+from rpcrdma.nfs.v4.server.held_states import HeldStates, Left
 from rpcrdma.nfs.v4.server.recovery import Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 from rpcrdma.nfs.v4.state_limits import NFS4_HELD_TOTAL_MAX, NFS4_LEASE_S, NFS4_RECALLED_FILES_MAX
@@ -136,14 +136,18 @@ class State(HeldStates):
                 raise Refused(_S.NFS4ERR_DELAY)
             client.recorded = True
 
-    def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
+    def evict(
+        self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT, *, left: Left | None = None
+    ) -> bool:
         """Ends those of `clients` to which `event` applies, in the recovery database first; may block.
 
         EVICT applies to courteous clients (lease passed); RESTART to these and to clients with a lease, and leaves
         their rows on the disk, for the clients have restarted; CROWD_OUT to clients that have a lease and hold nothing.
-        The caller does not hold the lock. Returns False if the disk has failed; then no client ends, and those to which
-        `event` applies become courteous, even with a lease; else True, also if `event` applies to none.
+        The caller does not hold the lock. With `left` no file is closed yet, see `locked`. Returns False if the disk
+        has failed; then no client ends, and those to which `event` applies become courteous, even with a lease; else
+        True, also if `event` applies to none.
         """
+        ended: Left = [] if left is None else left
         with self._disk:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client, event)]
@@ -151,14 +155,17 @@ class State(HeldStates):
             deleted = not (ending and leaves) or self.database.forget(client.row for client in ending)
             for client in ending:
                 if deleted:
-                    self.in_steps(self.states(client), self.drop)
-                with self.locked():
+                    self.in_steps(self.states(client), self.drop, ended)
+                with self.locked(ended):
                     if deleted:
                         if leaves:
                             self.grace.leaves(client.row)
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
+        # Without `_disk`, for which each client waits that gets its first state: a file system may hang.
+        if left is None:
+            self.close_ended(ended)
         return deleted
 
     def revoke_all(self, client: Client) -> Holdings | None:
@@ -179,6 +186,7 @@ class State(HeldStates):
                 return lost
             # It has renewed its lease meanwhile.
             lost = Holdings()
+        left: Left = []
         with self._disk:
             with self.lock:
                 # The row of an owner may be that of another incarnation.
@@ -196,11 +204,12 @@ class State(HeldStates):
                     lost.add(each)
                 self.revoke(held)
 
-            self.in_steps(self.states(client), revoke)
+            self.in_steps(self.states(client), revoke, left)
             # All may have ended by the client meanwhile, or been lost before: it learns of nothing that it could free.
             if not client.unaware and client.reclaim_complete and client.held:
                 with contextlib.suppress(Refused):
                     self._record(client)
+        self.close_ended(left)
         return lost
 
     def free(self, client: Client, held: Held) -> None:
@@ -253,17 +262,17 @@ class State(HeldStates):
         in the way of callers without state (NFS version 3). Recalls delegations that such callers or local writers
         await; repeats recalls, and after a lease revokes the delegation. Begins with `RecoveryDatabase.begin`, which
         takes over the clients of earlier runs once (so the server already listens), and after a failed write tries the
-        disk again.
+        disk again. Closes no files, since a file system may hang: leaves them in `left`, for `close_ended`.
         """
         self.database.begin()
-        with self.locked():
+        with self.locked(self.left):
             self.clients.pass_leases(now_s)
             present = list(self.clients.by_id.values())
             in_the_way = {held.client for held in self.claims.in_the_way}
             ending = {*self.clients.overdue(now_s), *self._idle(ClientState.COURTEOUS), *in_the_way}
             self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
             self.claims.in_the_way.clear()
-        self.evict(ending)
+        self.evict(ending, left=self.left)
         for client in present:
             # They may have tens of thousands of sessions together.
             with self.lock:
@@ -385,7 +394,7 @@ class State(HeldStates):
 
     def recall_present(self, delegations: Iterable[Delegation], now_s: float) -> None:
         """Recalls those of `delegations` that their clients still have, as `recall` does; takes the lock."""
-        with self.locked():
+        with self.locked(self.left):
             self.recall([each for each in delegations if each in self.delegations], now_s)
 
     def lease_broke(self, file: bytes) -> None:
@@ -401,7 +410,7 @@ class State(HeldStates):
 
         As `recall` does, revokes those whose recall began more than a lease before `now_s`.
         """
-        with self.locked():
+        with self.locked(self.left):
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
@@ -417,7 +426,7 @@ class State(HeldStates):
         broken = [each for each in delegations if (lease := each.lease) is not None and lease.broken]
         # Some may have come back meanwhile.
         self.recall_present(broken, now_s)
-        with self.locked():
+        with self.locked(self.left):
             for each in recalled:
                 if each in self.delegations:
                     self.recall([each], now_s)
