@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rpcrdma
+from rpcrdma.aio.server.server_statistics import HostStatistics
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.cli import admin
+from rpcrdma.cli import admin, serve_admin
 from rpcrdma.cli.serve_admin import AdminAnswers, admin_socket_path
 from rpcrdma.nfs.mount import MNT, MOUNT_V3
 from support.cases import each_case
 from support.commands import Command
+from support.functions_entered import functions_entered
 from support.nfs4_client import READ, WRITE, Client, lock, open_, putfh, test_stateid
 from support.nfs4_connection import TcpConnection
 
@@ -62,6 +64,11 @@ def test_no_call_waits_for_the_reports_on_clients(monkeypatch: pytest.MonkeyPatc
     answers = AdminAnswers(argparse.Namespace(), services, services, services, dict, None)
     assert [host["versions"] for host in asyncio.run(answers._clients({}))["hosts"]] == [["4.1"]]
     assert threads != [threading.main_thread()]
+
+
+def test_the_row_of_a_host_is_made_in_few_steps() -> None:
+    host = HostStatistics(address="192.0.2.7", calls=5)
+    assert functions_entered(lambda: serve_admin._host(host, {host.address: {"3"}}, {})) < 8
 
 
 @each_case(

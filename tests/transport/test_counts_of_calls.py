@@ -37,6 +37,7 @@ from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
+from support.functions_entered import functions_entered
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -253,6 +254,11 @@ def test_statistics_add_up() -> None:
     total = add_up([TransportStatistics(calls=1, sends=2), TransportStatistics(calls=3, errors_sent=4)])
     assert total == TransportStatistics(calls=4, sends=2, errors_sent=4)
     assert counted(add_up([])) == {}
+
+
+def test_the_statistics_of_many_connections_are_copied_and_added_up_in_few_steps() -> None:
+    several = [TransportStatistics(calls=1, sends=2)] * 100
+    assert functions_entered(lambda: add_up([each.counters() for each in several])) < 5 * len(several)
 
 
 SEGMENT = Segment(1, 8, 0)

@@ -19,6 +19,7 @@ from rpcrdma.errors import ConnectFailed
 if TYPE_CHECKING:
     from rpcrdma.aio.server.admin_socket import AdminSocket
     from rpcrdma.aio.server.serve import Server
+    from rpcrdma.aio.server.server_statistics import HostStatistics
     from rpcrdma.cli.serve_reload import ConfigurationReload
     from rpcrdma.nfs.server import NfsServices
     from rpcrdma.nfs.v4.server.service import Nfs4Service
@@ -119,6 +120,8 @@ class AdminAnswers:
         }
 
     async def _clients(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        from rpcrdma.aio.server.server_statistics import HostStatistics  # noqa: PLC0415
+
         clients: list[dict[str, Any]] = []
         if self.nfs4 is not None:
             from rpcrdma.nfs.v4.server.client_reports import clients_of  # noqa: PLC0415
@@ -137,8 +140,10 @@ class AdminAnswers:
         seen = set()
         for host in await self.server.hosts():
             seen.add(host.address)
-            hosts.append(_host(asdict(host), versions, mounts))
-        hosts += [_host({"address": address}, versions, mounts) for address in sorted(versions.keys() - seen)]
+            hosts.append(_host(host, versions, mounts))
+        hosts += [
+            _host(HostStatistics(address=address), versions, mounts) for address in sorted(versions.keys() - seen)
+        ]
         return {"hosts": hosts, "clients": clients}
 
     async def _exports(self, _request: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,17 +200,16 @@ def _plain(report: Any) -> dict[str, Any]:
     return {**found, "versions": list(report.versions), "silent_s": round(report.silent_s, 1)}
 
 
-def _host(counts: dict[str, Any], versions: Mapping[str, set[str]], mounts: Mapping[str, list[str]]) -> dict[str, Any]:
-    address = counts["address"]
+def _host(host: HostStatistics, versions: Mapping[str, set[str]], mounts: Mapping[str, list[str]]) -> dict[str, Any]:
     return {
-        "address": address,
-        "rdma_connections": counts.get("rdma_connections", 0),
-        "tcp_connections": counts.get("tcp_connections", 0),
-        "versions": sorted(versions.get(address, ())),
-        "calls": counts.get("calls", 0),
-        "bytes_received": counts.get("octets_received", 0),
-        "bytes_sent": counts.get("octets_sent", 0),
-        "mounts": mounts.get(address, []),
+        "address": host.address,
+        "rdma_connections": host.rdma_connections,
+        "tcp_connections": host.tcp_connections,
+        "versions": sorted(versions.get(host.address, ())),
+        "calls": host.calls,
+        "bytes_received": host.octets_received,
+        "bytes_sent": host.octets_sent,
+        "mounts": mounts.get(host.address, []),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from rpcrdma.rpc.call_statistics import OperationStatistics
 from rpcrdma.transport import TransportStatistics
@@ -37,7 +37,3 @@ class ClientStatistics(TransportStatistics):
         `operations` are the calls made, `answered` the server's calls to this client, both by procedure and status.
         """
         return cls(**asdict(counters), operations=operations, answered=answered)
-
-    def counters(self) -> TransportStatistics:
-        """Returns a copy of the RDMA counters alone, without the statistics of calls."""
-        return TransportStatistics(**{each.name: getattr(self, each.name) for each in fields(TransportStatistics)})

@@ -208,7 +208,7 @@ class Server:
                 ConnectionStatistics(
                     peer=authority(*connection.peer),
                     calls_in_progress=connection.calls_in_progress,
-                    counters=replace(connection.statistics),
+                    counters=connection.statistics.counters(),
                 )
                 for connection in rdma.connections
             ),
