@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from rpcrdma.errors import AuthError
 from rpcrdma.rpc.auth import AuthStat
 from support.cases import each_case
 from support.host_pair import Hosts
+from support.waiting import until
 
 if TYPE_CHECKING:
     from support.commands import Command, StartServer
@@ -165,14 +167,15 @@ def test_sighup_has_the_certificates_read_again(
         assert "commonName=the first" in capfd.readouterr().out
         certificate.write_bytes(hosts.authority.issue("127.0.0.1", subject="the second").read_bytes())
         served.process.send_signal(signal.SIGHUP)
+        asyncio.run(until(lambda: "certificates" in [event["event"] for event in served.events]))
         assert main(ping) == 0
         assert "commonName=the second" in capfd.readouterr().out
         certificate.write_text("nothing")
         served.process.send_signal(signal.SIGHUP)
+        asyncio.run(until(lambda: "error" in [event["event"] for event in served.events]))
         assert main(ping) == 0
         assert "commonName=the second" in capfd.readouterr().out
         assert served.stop() == 0
-    assert "certificates" in [event["event"] for event in served.events]
     told = [event for event in served.events if event["event"] == "error"]
     assert "(the certificates that were read before stay in use)" in told[0]["error"]["message"]
 
