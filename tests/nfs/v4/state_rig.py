@@ -24,6 +24,7 @@ from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State
 from rpcrdma.nfs.v4.session_slots import Answer, Slot
+from rpcrdma.rpc.auth import Credential
 
 __all__ = ["FORE", "LEASE_S", "Caller", "Disk", "Holding", "StateRig", "counted_octets", "refused_with"]
 
@@ -67,6 +68,9 @@ class Holding(Held):
 
     def io_file(self, access: int) -> None:
         return None
+
+    def opener(self, access: int) -> Credential:
+        raise AssertionError(access)
 
 
 class Placed(NamedTuple):

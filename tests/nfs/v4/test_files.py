@@ -310,6 +310,13 @@ def test_a_stateid_gives_no_rights_to_another_user_of_the_client(serve: Callable
     assert (statuses(1000), statuses(0)) == ({"ACCESS"}, {"OK"})
     os.chown(tmp_path / "files/file", 1000, 1000)
     assert statuses(1000) == {"OK"}
+    os.chown(tmp_path / "files/file", 0, 0)
+    (tmp_path / "files/file").chmod(0o644)
+    reading = served.client.opened(handle, READ)
+    calls = [call for each in (reading, stateids[1]) for call in (write(each, 0, b"data"), read(each, 0, 4))]
+    assert [served.status(putfh(handle), call) for call in calls] == ["ACCESS", "OK"] * 2, (
+        "opened to write by uid 0 alone"
+    )
 
 
 def test_data_is_read_without_an_open_by_those_who_may(serve: Callable[..., Served], tmp_path: Path) -> None:

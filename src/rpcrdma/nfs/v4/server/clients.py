@@ -57,8 +57,6 @@ class Held(abc.ABC):
 
     COUNTED_AS: ClassVar[str]
     """The field of `Holdings` in which states of this class are counted."""
-    credential: Credential
-    """The credential of the call that made the state, or last opened its file."""
     __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -99,6 +97,10 @@ class Held(abc.ABC):
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the file open for `access`, `claims.READ` or `claims.WRITE`; None if it is not open for this."""
+
+    @abc.abstractmethod
+    def opener(self, access: int) -> Credential:
+        """Returns the credential of the call that last opened `io_file(access)`, which is not None."""
 
 
 @dataclass(slots=True)
@@ -160,6 +162,10 @@ class Delegation(Held):
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the open file for `access` equal to `claims.READ`; None for `claims.WRITE`."""
         return self.reader if access == READ else None
+
+    def opener(self, _access: int) -> Credential:
+        """Returns the credential of the call that was given the delegation."""
+        return self.credential
 
 
 class Client:

@@ -75,17 +75,16 @@ class LockState(Held):
         """The number of locked ranges of this state."""
         return self.ranges
 
-    @property
-    def credential(self) -> Credential:  # type: ignore[override]
-        """The credential of the call that last opened the file for the open of these locks."""
-        return self.opened.credential
-
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the file as the open of these locks has it open for `access`, `claims.READ` or `claims.WRITE`.
 
         Returns None if the open does not have it open for this.
         """
         return self.opened.io_file(access)
+
+    def opener(self, access: int) -> Credential:
+        """Returns the credential of the call that last opened `io_file(access)` for the open of these locks."""
+        return self.opened.opener(access)
 
 
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:

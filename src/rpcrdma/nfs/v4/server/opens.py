@@ -40,6 +40,7 @@ from rpcrdma.nfs.v4.server.handles import (
 )
 from rpcrdma.nfs.v4.server.held_states import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
 from rpcrdma.nfs.v4.server.state import State, state_of
+from rpcrdma.rpc.auth import Credential
 
 __all__ = [
     "Open",
@@ -78,7 +79,7 @@ class Open(Held):
     """
 
     COUNTED_AS = "opens"
-    __slots__ = ("access", "credential", "deny", "node", "reader", "shares", "writer")
+    __slots__ = ("access", "deny", "node", "reader", "reads_as", "shares", "writer", "writes_as")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
         super().__init__(client, other, owner, handle, file)
@@ -90,6 +91,10 @@ class Open(Held):
         """The file, which the client may use by its filehandle also without a name; None once revoked."""
         self.reader: OpenFile | None = None
         self.writer: OpenFile | None = None
+        self.reads_as: Credential | None = None
+        """The credential of the call that last opened `reader`, which gives rights to no other caller."""
+        self.writes_as: Credential | None = None
+        """Likewise of `writer`."""
 
     def release(self, claims: Claims[Any, Any]) -> None:
         """Removes the share reservation from `claims`, whose lock the caller holds."""
@@ -103,6 +108,22 @@ class Open(Held):
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the file as it is open for `access`, `claims.READ` or `WRITE`; None if it is not open for this."""
         return self.reader if access == READ else self.writer
+
+    def opener(self, access: int) -> Credential:
+        """Returns the credential of the call that last opened `io_file(access)`, which is not None."""
+        found = self.reads_as if access == READ else self.writes_as
+        assert found is not None
+        return found
+
+
+class _Before(NamedTuple):
+    """Attributes of an `Open` before an OPEN."""
+
+    access: int
+    deny: int
+    shares: int
+    reads_as: Credential | None
+    writes_as: Credential | None
 
 
 class _Target(NamedTuple):
@@ -183,7 +204,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
     if file is not None:
-        if held.credential is not compound.context.credential and not _gives_rights(compound, held, access):
+        if held.opener(access) is not compound.context.credential and not _gives_rights(compound, held, access):
             return None
     else:
         if access == WRITE:
@@ -213,12 +234,12 @@ def _check_denials(compound: Compound, state: State, file: bytes, access: int, o
 def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
     """Returns whether the state `held` lets the caller read or write (`access`) without a check of its own rights.
 
-    True if the caller made the state or last opened its file, or is the machine that SP4_MACH_CRED gives this right.
+    True if the caller last opened its file for `access`, or is the machine that SP4_MACH_CRED gives this right.
     """
     who, client = principal_of(compound.credential), held.client.introduction
     operation = nfs4.nfs_opnum4.OP_READ if access == READ else nfs4.nfs_opnum4.OP_WRITE
     allowed = client.allowed is not None and client.allowed >> operation & 1
-    return who == principal_of(held.credential) or bool(allowed and who == client.principal)
+    return who == principal_of(held.opener(access)) or bool(allowed and who == client.principal)
 
 
 # OPEN
@@ -264,7 +285,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     opened = compound.or_wait(node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
     file = compound.file_of(node)
 
-    def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
+    def claimed() -> tuple[Open, nfs4.stateid4, _Before]:
         if reclaims:
             # The right to reclaim may have ended since, and others have claimed the file meanwhile.
             state.check_reclaim(client, compound.now_s)
@@ -287,14 +308,14 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
             mine = Open(client, state.new_other(client), owner, handle, file)
             state.add(mine)
             stateid = nfs4.stateid4(mine.seqid, mine.other)
-        before = mine.access, mine.deny, mine.shares
-        mine.node, mine.credential = node, compound.credential
+        before = _Before(mine.access, mine.deny, mine.shares, mine.reads_as, mine.writes_as)
+        mine.node = node
         # The ints of the table are shared by all opens.
         mine.shares = mine.shares | _share_bit(access, deny) if mine.shares else _share_bit(access, deny)
         if access & READ:
-            mine.reader = opened
+            mine.reader, mine.reads_as = opened, compound.credential
         if access & WRITE:
-            mine.writer = opened
+            mine.writer, mine.writes_as = opened, compound.credential
         _share(state, mine, mine.access | access, mine.deny | deny)
         if target.cut:
             state.cutting.add(mine)
@@ -343,11 +364,11 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
     state.claims.share(mine.file, mine, access, deny)
 
 
-def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, before: tuple[int, int, int]) -> None:
+def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, before: _Before) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN; raises Refused, tree.Refused or OSError.
 
-    `before` has the attributes (access, deny, shares) of the open `mine` before the OPEN, to which they are reset. If
-    that access is 0, `mine` was new, and is dropped. The seqid of `mine` stays as the OPEN has raised it. Nothing is
+    `before` has attributes of the open `mine` before the OPEN, to which they are reset. If that access is 0, `mine` was
+    new, and is dropped. The seqid of `mine` stays as the OPEN has raised it. Nothing is
     undone if `mine` has ended or was revoked meanwhile, or another call has changed it since the OPEN gave `stateid`.
     """
     try:
@@ -358,7 +379,7 @@ def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, bef
         state = state_of(compound)
         with state.locked(), contextlib.suppress(Refused):
             state.find(mine.client, stateid)
-            access, deny, mine.shares = before
+            access, deny, mine.shares, mine.reads_as, mine.writes_as = before
             if access:
                 _share(state, mine, access, deny)
             else:
