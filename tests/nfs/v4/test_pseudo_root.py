@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
@@ -169,6 +170,28 @@ def test_an_export_that_ends_while_its_name_is_looked_up_covers_nothing(
     for operation in (readdir(), lookup("sub")):
         assert served.status(putrootfh(), lookup("directory"), operation) == "OK"
         served.change_exports({"name": "/"}, below)
+
+
+def test_a_directory_that_cannot_be_read_for_now_hides_no_export_below_it(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "files/directory/sub").mkdir()
+    (tmp_path / "other").mkdir()
+    served = serve({"name": "/"}, {"name": "/directory/sub", "directory": tmp_path / "other"})
+    above = served.client.handle("directory")
+    root = served.run(putrootfh(), lookup("directory"), lookup("sub"), getfh()).value(10)
+    node = type(served.local.trees[0].root)
+    look = node.lookup
+
+    def failing(self: Any, who: Any, name: bytes, **how: Any) -> Any:
+        if name == b"directory":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look(self, who, name, **how)
+
+    monkeypatch.setattr(node, "lookup", failing)
+    assert {served.status(putfh(above), call) for call in (lookup("sub"), remove("sub"), readdir())} == {"IO"}
+    assert served.status(putfh(root), lookupp()) == "IO"
+    assert served.status(putfh(root), getattr_(0, MOUNTED_ON)) == "OK", "the export below is whole"
 
 
 def test_a_path_that_comes_to_lie_within_an_export_has_a_number_that_no_file_there_has(

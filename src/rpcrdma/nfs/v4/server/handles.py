@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from typing import Final
 
@@ -35,6 +36,10 @@ __all__ = [
 _S = nfsstat4
 _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
 _GIVE_BACK: Final = (nfs_opnum4.OP_CLOSE, nfs_opnum4.OP_LOCKU, nfs_opnum4.OP_DELEGRETURN)
+_NOT_THERE: Final = (
+    errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG,
+)  # fmt: skip
+"""Error numbers of a look-up in a path that does not lead to a directory, not even later."""
 _NO_RIGHTS: Final = Grant(ServingUser(), read_only=True)
 """Those of a client that gives back what it holds, where no operation judges the caller, and of looks of the server."""
 
@@ -92,7 +97,8 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
     """Returns the export root or pseudo directory that is mounted over `name` in the directory `within`, or None.
 
     A pseudo directory leads to an export below. Does not look whether `within` itself has an object of this name, which
-    `object_named` prefers to a pseudo directory. Raises WorkerNeeded (run again in a worker thread).
+    `object_named` prefers to a pseudo directory. Raises WorkerNeeded (run again in a worker thread), tree.Refused or
+    OSError.
     """
     exports = compound.server.exports
     places = exports.mounted_in(within.tree).get(name, ())
@@ -110,15 +116,18 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
 
 
 def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
-    """Returns the object at the path `names` below `top`, the root of an export; None if a look-up on the way fails.
+    """Returns the object at the path `names` below `top`, the root of an export; None if there is none.
 
-    Does not look for other exports on the way. Raises WorkerNeeded (run again in a worker thread).
+    Does not look for other exports on the way. Raises WorkerNeeded (run again in a worker thread), tree.Refused or
+    OSError: a look-up on the way has failed, as while a store does not answer, and the object may be there.
     """
     found = top
     for name in names:
         try:
             found = compound.or_wait(found.lookup(_NO_RIGHTS, name, at_once=compound.at_once))
-        except (tree.Refused, OSError):
+        except (tree.Refused, OSError) as error:
+            if error.errno not in _NOT_THERE:
+                raise
             return None
     return found
 
@@ -127,15 +136,17 @@ def mounted_on(compound: Compound, node: Node) -> int | None:
     """Returns the inode number of the directory that `node`, the root of an export, covers; None for other objects.
 
     The directory is that at the path of `node` in the nearest export above, or else a pseudo directory. If that export
-    has no directory there, or another file system is mounted over it on this machine, no file has the number. Raises
-    WorkerNeeded (run again in a worker thread).
+    has no directory there, or does not answer, or another file system is mounted over the directory on this machine, no
+    file has the number. Raises WorkerNeeded (run again in a worker thread).
     """
     exports = compound.server.exports
     number: int | None = exports.mounted_on(node)
     place = None if number is None else exports.place_of(node)
     if place is not None:
-        covered = _directory_at(compound, place.above, (*place.names, place.path[-1]))
-        number = number if covered is None else covered.attributes().number
+        # The root is served also where the export above fails.
+        with contextlib.suppress(tree.Refused, OSError):
+            covered = _directory_at(compound, place.above, (*place.names, place.path[-1]))
+            number = number if covered is None else covered.attributes().number
     return number
 
 
@@ -155,7 +166,7 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
     """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`.
 
-    Raises WorkerNeeded (run again in a worker thread).
+    Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError.
     """
     covered = covering(compound, directory, name)
     if covered is not None and compound.server.exports.is_export(covered):
