@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -90,3 +91,19 @@ def test_a_removed_object_is_stale_to_its_open_which_can_be_closed(stored: Opene
     assert stored.open().status == "STALE"
     assert stored.client.run(stored.file, close(stored.opened)).status == "OK"
     assert stored.client.run(stored.file).status == "STALE"
+
+
+def test_an_open_waits_for_a_store_that_does_not_answer_and_can_be_closed(stored: Opened) -> None:
+    def busy(*_: object, **__: object) -> NoReturn:
+        raise TimeoutError
+
+    stored.store.answers["info"] = busy
+    stored.clock.now_s += 2
+    assert (stored.read(0), stored.client.run(stored.file, getattr_(CHANGE)).status) == ("DELAY", "DELAY")
+    assert stored.client.run(stored.file, getattr_(CHANGE), close(stored.opened)).status == "DELAY"
+    del stored.store.answers["info"]
+    stored.clock.now_s += 60
+    assert stored.read(0) == (False, b"AAAA")
+    stored.store.answers["info"] = busy
+    stored.clock.now_s += 2
+    assert stored.client.run(stored.file, close(stored.opened)).status == "OK"

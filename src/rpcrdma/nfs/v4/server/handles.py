@@ -214,7 +214,8 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
         # Also where the search for the file has to wait: it may have no name any more.
         lost = closed or error.errno in (errno.ESTALE, errno.EAGAIN)
         still_open = _open_node(compound, args.object) if lost else None
-        if still_open is None:
+        unknown = error.errno == errno.EAGAIN and isinstance(still_open, RemovedFile)
+        if still_open is None or (unknown and compound.next_operation not in _GIVE_BACK):
             raise
         found = still_open, _NO_RIGHTS if closed else compound.or_wait(still_open.tree.admit(compound.context, 4))
     if found is None:
