@@ -141,6 +141,18 @@ def test_another_principal_of_an_owner_that_does_not_come_back_is_served_after_t
     assert server.may_reclaim(come_back(server.restart(), *other))
 
 
+@each_case("passed_s", [0, LEASE_S + 1])
+def test_a_record_that_gives_way_to_another_principal_leaves_no_row(passed_s: float, tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    rig = server.rig
+    held = rig.hold(rig.client("a"))
+    with rig.state.locked():
+        rig.state.drop(held)
+    rig.now_s += passed_s
+    come_back(rig, "a", "2", "sys:7")
+    assert not server.restart().state.claims.in_grace, "nobody has anything to reclaim"
+
+
 @pytest.mark.req("NF4-117")
 def test_a_second_restart_within_the_grace_period_gives_all_another_one(tmp_path: Path) -> None:
     server = Restarting(tmp_path)

@@ -40,7 +40,7 @@ class ClientEvent(enum.Enum):
     RENEW = "SEQUENCE"
     LEASE_PASSES = "the lease passes"
     EVICT = "a conflict, 24 h, or no room"
-    CROWD_OUT = "no room, and it holds nothing"
+    CROWD_OUT = "no room, or another principal, and it holds nothing"
     RESTART = "CREATE_SESSION of the next incarnation"
     UNDELETED = "the disk has failed"
     END = "end"

@@ -243,7 +243,8 @@ class InTheWay(Exception):
 
     `event` is EVICT for clients without a lease, whose states conflict with the call or whose room it needs; RESTART
     for the earlier incarnation of the caller, which has state; CROWD_OUT for a client with a lease that holds nothing,
-    whose room it needs. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
+    whose room or name it needs. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step
+    again.
     """
 
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
@@ -310,7 +311,8 @@ class ClientTable:
         seconds. Raises Refused: NFS4ERR_CLID_INUSE (another principal has state and a lease); with `update`
         NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC 8881 section 18.35.4); NFS4ERR_DELAY if there is no room,
         the record is about to end, or another principal may reclaim the state of this client owner in a grace period.
-        Raises InTheWay if other clients have to end first: ones without a lease, or, for room, one that holds nothing.
+        Raises InTheWay if other clients have to end first: ones without a lease, or one that holds nothing, for room or
+        as it has the same owner with another principal.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -333,6 +335,10 @@ class ClientTable:
         has_room = has_room or any(each.host == client.host for each in replaced)
         if not has_room or self.shares.used - len(replaced) >= self.shares.most:
             self._make_room(client.host, introduction.owner)
+        if collides is not None and collides.introduction.principal != introduction.principal:
+            # Nobody else would delete its row, for which the next run would wait.
+            courteous = collides.state is _COURTEOUS
+            raise InTheWay([collides], ClientEvent.EVICT if courteous else ClientEvent.CROWD_OUT)
         for each in replaced:
             if each.state is not ClientState.GONE:
                 self.remove(each)
