@@ -120,6 +120,9 @@ def test_another_caller_or_other_operations_do_not_get_the_kept_reply(
     other = server.client(credential=credential)
     other.session, other.number = client.session, client.number
     assert other.repeat(*operations, kept=True).status == "SEQ_FALSE_RETRY"
+    anew = server.client(credential=AuthSys(stamp=7, uid=0, gid=5, gids=(6,)))
+    anew.session, anew.number = client.session, client.number
+    assert anew.repeat(putfh(b"file"), getfh(), kept=True).status == "OK", "of the same principal"
     assert client.repeat(putfh(b"file"), getfh(), kept=True).status == "OK"
 
 

@@ -20,6 +20,7 @@ from rpcrdma.nfs.v4.compounds import MINOR_VERSIONS, CompoundCall, EncodedReply,
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4, stateid4
 from rpcrdma.nfs.v4.operations import Operation, Position
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
@@ -151,12 +152,13 @@ class Compound:
 
     @property
     def request(self) -> int:
-        """A hash of the credential and the operation numbers of the call, by which `Slot.take` finds false retries.
+        """A hash of the principal and the operation numbers of the call, by which `Slot.take` finds false retries.
 
-        The arguments of the operations have no part in the hash. A hash is short: every slot keeps one.
+        The arguments of the operations have no part in the hash, nor has the rest of the credential, such as its stamp,
+        which a client may make anew for a repeat. A hash is short: every slot keeps one.
         """
         call = self.call
-        return hash((self.context.credential, call.shape.count, call.shape.kinds))
+        return hash((principal_of(self.context.credential), call.shape.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
         """Returns the octets that the body of the running operation's result may have besides its DDP-eligible item.
