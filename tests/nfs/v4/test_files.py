@@ -20,6 +20,7 @@ from support.cases import each_case
 from support.nfs4_client import (
     ANONYMOUS,
     BYPASS,
+    EXCLUSIVE4_1,
     FORE,
     GUARDED,
     READ,
@@ -320,7 +321,6 @@ def test_a_stateid_gives_no_rights_to_another_user_of_the_client(serve: Callable
 
 
 def test_data_is_read_without_an_open_by_those_who_may(serve: Callable[..., Served], tmp_path: Path) -> None:
-
     served = serve()
     (tmp_path / "files/file").chmod(0o600)
     tmp_path.chmod(0o755)
@@ -429,6 +429,11 @@ def test_the_attributes_that_are_told_as_set_are_those_that_were_set(
     assert (files / "new").stat().st_uid == 1001
     opened = user.run(putrootfh(), open_(b"o", WRITE, name="created", create=GUARDED, attributes=fattr(owner | mode)))
     assert opened.value(18)["attributes"] == (0, 1 << 33 - 32)
+    for _ in range(2):
+        empty = user.run(putrootfh(), open_(b"o", WRITE, name="empty", create=EXCLUSIVE4_1, size=0))
+        assert empty.value(18)["attributes"] == (1 << 4, 1 << 48 - 32 | 1 << 54 - 32), (
+            "the times are the verifier still"
+        )
     by_root = served.run(putrootfh(), create("of root", 2, attributes=fattr(owner)))
     assert (by_root.value(6)[1], (files / "of root").stat().st_uid) == ((0, 1 << 36 - 32), 1234)
 

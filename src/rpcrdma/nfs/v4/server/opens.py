@@ -8,6 +8,7 @@ its last name.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import itertools
@@ -417,6 +418,9 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
     if isinstance(value, nfs4.creatverfattr):
         verifier, given = value.cva_verf, value.cva_attrs
         later = wanted_of(given, exclusive=True)
+        if later.size == 0:
+            # It is empty anyway, and to cut it would set the time that keeps the verifier.
+            later = dataclasses.replace(later, size=None)
         create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask) | _TIMES
     elif isinstance(value, nfs4.fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
