@@ -110,6 +110,8 @@ def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: 
     found = statuses(server, tree)
     assert (found.pop("read"), found.pop("new")) == ("OK", "OK")
     assert set(found.values()) == {"JUKEBOX"}
+    guarded = v3.createhow3(v3.createmode3.GUARDED, server.sattr(size=0))
+    assert server.status("create", v3.CREATE3args(server.dirop(root, "hello.txt"), guarded)) == "EXIST"
     assert asked == [HOLDER], "each delegation once, and no look at others that are in the way"
     assert server.status("remove", v3.REMOVE3args(server.dirop(root, "hello.txt"))) == "JUKEBOX"
     for old, new in (("hello.txt", "other"), ("link", "hello.txt")):

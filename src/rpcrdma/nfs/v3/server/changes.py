@@ -56,7 +56,8 @@ class ChangeProcedures(Procedures):
             how, value = _HOW[args.how.mode], args.how.value
             create = Create(how, wanted_of(value)) if isinstance(value, v3.sattr3) else Create(how, verifier=value)
             name = name_of(args.where.name)
-            cut = None if create.wanted.size is None else self.existing_object(directory, name, who)
+            cuts = how is CreateHow.UNCHECKED and create.wanted.size is not None
+            cut = self.existing_object(directory, name, who) if cuts else None
             if cut is not None:
                 self.check_claims(cut, claims.WRITE)
             with self.without_delegations(cut):
