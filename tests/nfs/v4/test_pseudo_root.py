@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.v4.server import handles
+from rpcrdma.nfs.v4.server import handles, listing
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin
@@ -45,6 +45,7 @@ from support.nfs4_client import (
 )
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
+MAXNAME = 1 << 29
 KERBEROS = bytes.fromhex("2a864886f712010202")
 
 
@@ -310,6 +311,21 @@ def test_a_listing_leaves_out_an_export_that_ends_meanwhile(
     monkeypatch.setattr(exports, "names_below", ended)
     assert names(served.run(putrootfh(), readdir())) == [b"a"]
     assert not found
+
+
+def test_a_listing_with_attributes_of_the_file_system_goes_on_past_entries_that_are_removed_meanwhile(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    file, describe = served.client.handle("file"), listing.Described
+
+    def removing(attributes: Any, handle: bytes, *more: Any, **named: Any) -> Any:
+        if handle == file:
+            (tmp_path / "files/file").unlink()
+        return describe(attributes, handle, *more, **named)
+
+    monkeypatch.setattr(listing, "Described", removing)
+    assert names(served.run(putrootfh(), readdir(0, MAXNAME))) == [b"directory", b"file", b"link"]
 
 
 def test_a_look_at_a_pseudo_directory_does_not_pass_all_exports(serve: Callable[..., Served]) -> None:

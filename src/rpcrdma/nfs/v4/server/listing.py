@@ -114,7 +114,8 @@ def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int
     assert attributes is not None
     described = Described(attributes, handle, compound.server.lease_s, covered)
     if wanted & NEED_SPACE:
-        describe_file_system(described, compound.or_wait(exports.locate(handle, compound.context))[0])
+        # Only roots are of another file system; any other entry may be gone by now.
+        describe_file_system(described, compound.node if export is None else export.root)
     return fattr_of(described, wanted)
 
 
