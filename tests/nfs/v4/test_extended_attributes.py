@@ -27,6 +27,7 @@ from support.nfs4_client import (
     putfh,
     putrootfh,
     removexattr,
+    setattr_,
     setxattr,
 )
 
@@ -88,6 +89,15 @@ def test_attributes_that_exist_and_those_that_do_not_are_told_apart(xattrs: Xatt
     assert xattrs.status(setxattr(b"name", b"5")) == "OK"
     assert xattrs.run(getxattr(b"name")).value(72) == b"5"
     assert xattrs.status(setxattr(b"name", b"", 3)) == "BADXDR"
+
+
+def test_attributes_of_what_another_client_may_have_delegated_change_after_the_grace_period(xattrs: Xattrs) -> None:
+    os.setxattr(xattrs.path, "user.name", b"1")
+    xattrs.served.server.claims.in_grace = True
+    changes = setxattr(b"name", b"2"), removexattr(b"name"), setattr_({33: u32(0o600)})
+    assert [xattrs.status(change) for change in changes] == ["GRACE"] * 3
+    xattrs.served.server.claims.in_grace = False
+    assert [xattrs.status(change) for change in changes] == ["OK"] * 3
 
 
 @pytest.mark.req("NF4-39")

@@ -157,7 +157,8 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
 
     A size needs the stateid in `args`. Ignores the mode of a symbolic link. Raises WorkerNeeded (run again in a worker
     thread), Refused, tree.Refused or OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while
-    delegations are recalled, or EROFS. If setting fails halfway, `Refused.value` has the attributes that were set.
+    delegations are recalled, NFS4ERR_GRACE, or EROFS. If setting fails halfway, `Refused.value` has the attributes that
+    were set.
     """
     node = compound.node
     check_changeable(compound.caller)
@@ -167,6 +168,9 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
         check_regular(node)
         # Refuses what share reservations, locks and a grace period forbid. The file stays open until it is cut.
         _file = io_file(compound, args.stateid, claims.WRITE) or opened_to_write(compound)
+    elif compound.server.state.claims.in_grace:
+        # A client may have the object delegated, and has yet to reclaim that.
+        raise Refused(_S.NFS4ERR_GRACE)
     attributes = bits_of(args.obj_attributes.attrmask)
     if node.kind is FileKind.SYMLINK:
         # Linux has no permissions of symbolic links; its own server passes over them, too.

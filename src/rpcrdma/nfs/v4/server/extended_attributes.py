@@ -130,9 +130,11 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
     """Returns the current object twice, as `Node` and as `Extended`, for a change of its extended attributes.
 
-    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE), or tree.Refused
-    (EROFS: the export is read-only for the caller).
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE, NFS4ERR_GRACE),
+    or tree.Refused (EROFS: the export is read-only for the caller).
     """
     found = _extended(compound)
     check_changeable(compound.caller)
+    if compound.server.state.claims.in_grace:
+        raise Refused(_S.NFS4ERR_GRACE)
     return found
