@@ -88,11 +88,14 @@ def test_the_taker_of_an_outcome_that_raises_does_not_stop_the_uses_that_wait() 
     def refuse(outcome: Outcome[None]) -> None:
         raise RuntimeError("a fault of the taker")
 
-    log.turns.use(lambda: None, refuse, octets=LONG)
-    log.use("after", 0)
+    for octets in (LONG, 0, 0):
+        log.turns.use(lambda: None, refuse, octets=octets)
+        log.use(f"after {octets}", octets)
     with pytest.raises(RuntimeError):
         threads.end()
-    assert log.done == ["after"]
+    assert log.done == ["after 0", "after 0"]
+    threads.end()
+    assert log.done[2:] == [f"after {LONG}"]
 
 
 def test_a_use_for_which_there_is_no_thread_raises_and_frees_the_turn() -> None:

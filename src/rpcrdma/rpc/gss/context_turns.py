@@ -91,9 +91,16 @@ class ContextTurns:
 
     def _end(self, done: Callable[[Outcome[T]], None], outcome: Outcome[T]) -> None:
         self.taken = False
-        try:
-            done(outcome)
-        finally:
-            while not self.taken and (waiting := self._short or self._long):
-                work, following, octets = waiting.popleft()
-                self.use(work, following, octets=octets)
+        turn: Callable[[], None] = functools.partial(done, outcome)
+        errors: list[Exception] = []
+        while True:
+            try:
+                turn()
+            except Exception as error:  # noqa: BLE001 - raised once the uses that wait have had their turns
+                errors.append(error)
+            if self.taken or not (waiting := self._short or self._long):
+                break
+            work, following, octets = waiting.popleft()
+            turn = functools.partial(self.use, work, following, octets=octets)
+        if errors:
+            raise errors[0]
