@@ -18,7 +18,7 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import AuthError, TransportClosed, UserAuthenticationFailed
+from rpcrdma.errors import AuthError, RemoteSystemError, TransportClosed, UserAuthenticationFailed
 from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -109,15 +109,12 @@ async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls
 @each_case("flavor", FLAVORS)
 @with_threads
 async def test_without_protection_of_data_items_are_placed_and_with_it_none_is(transport: str, flavor: str) -> None:
-    travelled: dict[str, str] = {}
-
-    def note(call: Any) -> None:
-        if call.procedure is ECHO:
-            travelled["ECHO"] = call.travelled
-
-    async with pair(transport, flavor, FakeMechanism(), on_call=note) as (connection, _, _):
+    calls: list[Any] = []
+    async with pair(transport, flavor, FakeMechanism(), on_call=calls.append) as (connection, _, _):
         await connection.call(ECHO, bytes(MIB))
-    how = travelled["ECHO"]
+    (call,) = (call for call in calls if call.procedure is ECHO)
+    assert call.octets_received > MIB
+    how = call.travelled
     if flavor == "krb5":
         assert "read chunk" in how or "argument by" in how, how
         assert "write chunk" in how or "result by" in how, how
@@ -490,6 +487,28 @@ class Giving(Echo):
     def give(self, args: int, context: CallContext) -> bytes:
         self.callers.append(context)
         return bytes(args)
+
+
+@each_case("transport", ["tcp", "1", "2"])
+@with_threads
+async def test_a_reply_for_whose_protection_there_is_no_memory_is_an_error(transport: str) -> None:
+    mechanism = FakeMechanism()
+    least = 0
+
+    def lack(octets: int) -> None:
+        if octets > least:
+            raise MemoryError
+
+    mechanism.on_use = lack
+    apart = Kerberos("krb5p", mechanism=FakeMechanism())
+    async with pair(transport, "krb5p", mechanism, service=Giving(), security=apart) as (connection, _, server):
+        with pytest.raises(UserAuthenticationFailed, match="no context was made: "):
+            await connection.call(GIVE, 5)
+        least = MIB
+        with pytest.raises(RemoteSystemError):
+            await connection.call(GIVE, 2 * MIB)
+        assert len(await connection.call(GIVE, 5)) == 5
+        assert server.statistics().buffer_octets_lent == 0
 
 
 @pytest.mark.thorough

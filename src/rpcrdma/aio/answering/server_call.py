@@ -199,8 +199,8 @@ class ServerCall(IncomingCall):
         """Passes `reply` to the connection of the call's newest transmission, then counts the call in the statistics.
 
         Under RPCSEC_GSS the reply is protected first, in a thread if it is long: both steps may then follow after this
-        method has returned. If the RPCSEC_GSS context has ended meanwhile, a denial is sent in place of the reply.
-        `sealed`: whether the reply is protected already.
+        method has returned. If the RPCSEC_GSS context has ended meanwhile, a denial is sent in place of the reply, and
+        SYSTEM_ERR if there is no memory for the protected reply. `sealed`: whether the reply is protected already.
         """
         if self.once is not None:
             self.once.answer(reply)
@@ -221,7 +221,11 @@ class ServerCall(IncomingCall):
 
         def done(outcome: Outcome[Payload]) -> None:
             self.sealing = False
-            self.answer(outcome(), sealed=True)
+            try:
+                protected = outcome()
+            except MemoryError as error:
+                protected = protection.protect(self.failure(error))
+            self.answer(protected, sealed=True)
             if self.on_sealed is not None:
                 self.on_sealed(self)
 
