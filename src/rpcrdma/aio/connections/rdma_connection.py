@@ -464,7 +464,8 @@ class RdmaConnection(CallsMade):
         else:
             future.set_result(value)
         if call.began_ns:
-            call.octets_received = decoder.position
+            # Nothing is decoded yet of a reply that a thread is to decrypt.
+            call.octets_received = decoder.position or decoder.end - decoder.start
 
     def _on_answered(self) -> None:
         """Sends what was posted for a call that was answered, refused or dropped outside of `_turn`.
