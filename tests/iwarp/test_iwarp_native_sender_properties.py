@@ -19,7 +19,17 @@ from rpcrdma.iwarp.segments import READ_RESPONSE, SEND
 from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.native import DATA_PATH, native
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged, terminate, untagged
+from support.raw_iwarp import (
+    RawPeer,
+    completions_of,
+    end_of,
+    events_of,
+    fpdu,
+    read_request,
+    tagged,
+    terminate,
+    untagged,
+)
 
 CALLS = 20
 MIDDLE_OCTETS = 1 << 13
@@ -204,6 +214,23 @@ def test_a_due_read_response_goes_first_and_takes_turns_with_posted_work() -> No
         [SEND, READ_RESPONSE, SEND],
         [READ_RESPONSE, SEND],
     ]
+
+
+def test_memory_withdrawn_behind_a_begun_response_ends_the_connection_with_a_terminate() -> None:
+    pd = SoftwareProtectionDomain(random.Random(3).getrandbits)
+    end = RawPeer(MpaRole.RESPONDER, pd, natively=True)
+    end.connect()
+    end.give(fpdu(tagged(0, 1, 0)))
+    first, second = (pd.register(bytes(length), Access.REMOTE_READ) for length in (5000, 8))
+    end.give(fpdu(read_request(1, 9, 0, 5000, first.handle, first.offset)))
+    request = read_request(2, 9, 0, 8, second.handle, second.offset)
+    end.give(fpdu(request))
+    assert end.qp.send(lambda *_: (0, 1000, 1000, b"")) is False
+    events_of(end.qp)
+    pd.invalidate(second)
+    assert end.qp.send(lambda *_: (0, 0, 0, None)) is None
+    assert end.take() == terminate(0x0100, request, read_header=True)
+    assert "memory was withdrawn during an RDMA Read" in end_of(end.qp).reason
 
 
 def test_a_broken_connection_is_an_error_of_the_socket() -> None:

@@ -149,7 +149,8 @@ class NativeSender(Sender):
             try:
                 view = self._pd.find(source_handle, source_offset, length, Access.REMOTE_READ)
             except RemoteAccessError as error:
-                raise response.broken_off(self._position if self._responding else 0, error) from None
+                begun = self._responding and response is self.responses[0]
+                raise response.broken_off(self._position if begun else 0, error) from None
         return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
 
     def _note_sent(self, messages: list[Work], done: int) -> None:
