@@ -86,3 +86,24 @@ async def test_each_call_ends_at_its_own_deadline(scheme: str) -> None:
         assert 9 <= now_s() < 10
         files.go_on.set()
         assert (await answered).status == v3.nfsstat3.NFS3ERR_STALE
+
+
+@each_case("scheme", ["rdma", "tcp"])
+@without_network
+async def test_a_call_after_all_xids_does_not_meet_that_of_a_call_that_was_given_up(scheme: str) -> None:
+    files = Files()
+    async with (
+        serve([files], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=PLAIN) as client,
+    ):
+        for lost in (False, True):
+            if lost:
+                client._keeper.connection.abort("lost")
+            await client.call(v3.NULL, None)
+            xids = client._keeper.xids
+            abandoned = xids._next
+            with pytest.raises(CallTimeout):
+                await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=3)
+            xids._next = abandoned
+            assert (await client.call(v3.ACCESS, ACCESS)).status == v3.nfsstat3.NFS3ERR_STALE
+        files.go_on.set()

@@ -44,6 +44,7 @@ class FakeLine:
         self.answer = answer
         self.calls: list[tuple[float, int, int, float | None]] = []
         self.exposed: set[int] = set()
+        self.xids_kept = self.exposed
         self.closed = False
         self.end_reason = ""
         self.ended = asyncio.Event()

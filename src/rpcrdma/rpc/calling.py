@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
@@ -32,16 +32,18 @@ class XidSource:
     the caller of `take` deletes the XID from `taken` when the call has been answered, has failed or was abandoned.
     """
 
-    __slots__ = ("_next", "taken")
+    __slots__ = ("_next", "kept", "taken")
 
     def __init__(self, first: int) -> None:
         self._next = first & 0xFFFFFFFF
         self.taken: dict[int, Any] = {}
+        self.kept: Container[int] = ()
+        """The XIDs that the connection keeps, such as those of abandoned calls until their reply."""
 
     def take(self, call: object = None) -> int:
-        """Returns an XID that no unfinished call has, and enters it in `taken` with the value `call`."""
+        """Returns an XID that is in neither `taken` nor `kept`, and enters it in `taken` with the value `call`."""
         xid = self._next
-        while xid in self.taken:
+        while xid in self.taken or xid in self.kept:
             xid = (xid + 1) & 0xFFFFFFFF
         self._next = (xid + 1) & 0xFFFFFFFF
         self.taken[xid] = call

@@ -128,6 +128,7 @@ class ConnectionKeeper:
         self._breaches = 0
         self._losses = 0
         self.xids = XidSource(random_bits(32))
+        self.xids.kept = connection.xids_kept
         # (program, version) of NULL calls: those of the first call, where no program is given.
         self.addressed = None if program is None else (program.number, program.version)
         self.closed = False
@@ -287,6 +288,7 @@ class ConnectionKeeper:
             connection, keep_alive = made
             self.reconnects += 1
             self.connection = self._usable = connection
+            self.xids.kept = connection.xids_kept
             self._lost.clear()
             self._wanted.clear()
             self._next.set_result(connection)

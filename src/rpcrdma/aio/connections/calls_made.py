@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from math import inf
 from operator import itemgetter
 from time import perf_counter_ns
@@ -271,6 +271,11 @@ class CallsMade(ABC):
     @abstractmethod
     def give_up(self, call: Call) -> None:
         """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
+
+    @property
+    def xids_kept(self) -> Container[int]:
+        """The XIDs of this side's unanswered calls, also of abandoned ones as long as a reply to these may come."""
+        return self._pending
 
     def _next_xid(self) -> int:
         """Returns the XID for a call that has none: that after the last one, modulo 2^32, but of no unfinished call."""
