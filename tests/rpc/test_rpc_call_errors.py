@@ -103,6 +103,12 @@ class Out(dict[int, None]):
         return super().__contains__(xid)
 
 
+@each_case("xid", [-1, 1 << 32, "7"])
+def test_an_identifier_that_does_not_fit_is_told(xid: Any) -> None:
+    with pytest.raises(LocalProtocolError, match=r"xid: .* is not an unsigned 32-bit integer"):
+        CallEncoder().encode(xid, null_procedure(9, 1), None)
+
+
 @each_case("first", [0, 1, 5, 0x7FFFFFFF, 0xFFFFFFF0, 0xFFFFFFFE, 0xFFFFFFFF, 0x1_0000_0003, -2])
 def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
     draw = random.Random(first)

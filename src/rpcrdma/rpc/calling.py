@@ -80,7 +80,8 @@ class CallEncoder:
 
         Raises:
             LocalProtocolError: the arguments lack a field of the procedure's type, or a value is over its bound or
-                does not fit its field; or the program's version is 0, or one of the procedure's numbers is too large.
+                does not fit its field; or the program's version is 0, or `xid` or one of the procedure's numbers is no
+                unsigned 32-bit integer.
             TypeError: Python refuses the type of a value in the arguments, such as str for opaque data.
         """
         try:
@@ -90,7 +91,10 @@ class CallEncoder:
                 self._tails.clear()
             tail = self._tails[procedure] = self._tail(procedure)
         enc = Encoder()
-        enc.reduced += _U32.pack(xid) + tail
+        try:
+            enc.reduced += _U32.pack(xid) + tail
+        except struct.error:
+            raise LocalProtocolError(f"xid: {xid!r} is not an unsigned 32-bit integer") from None
         try:
             procedure.encode_args(enc, args)
         except (AttributeError, TypeError) as error:
