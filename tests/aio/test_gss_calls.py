@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -214,11 +214,14 @@ async def test_a_context_is_renewed_before_its_end_and_used_on_where_that_fails(
         assert mechanism.made == 3
 
 
+@each_case("taken", [False, True])
 @with_threads
 async def test_at_the_end_of_the_process_where_no_thread_starts_calls_of_any_length_go_on(
-    monkeypatch: pytest.MonkeyPatch,
+    taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(*_: object) -> None:
+    def ended(_executor: None, work: Callable[[], None]) -> None:
+        if taken:
+            work()
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
     mechanism = FakeMechanism(blocks=True)

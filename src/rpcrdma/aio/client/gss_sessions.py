@@ -7,6 +7,7 @@ ended it gets a new one, and the call once more (OR-13).
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import logging
@@ -150,21 +151,26 @@ class GssSessions:
     def _started(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Has a thread run `work`, or runs it now if no thread can start; returns the future of its result."""
         once = [work]
+        result: concurrent.futures.Future[T] = concurrent.futures.Future()
+        result.set_running_or_notify_cancel()
 
-        def run() -> T:
-            return once.pop()()
-
-        try:
-            return self._loop.run_in_executor(None, run)
-        except RuntimeError:
-            # The process ends: the threads of the executor end before its exit handlers run. An executor that lacks
-            # threads raises it, too, but has queued the work, which must not run twice.
-            result: asyncio.Future[T] = self._loop.create_future()
+        def run() -> None:
             try:
-                result.set_result(run())
+                step = once.pop()
+            except IndexError:
+                return
+            try:
+                result.set_result(step())
             except Exception as error:  # noqa: BLE001 - raised where the result is awaited
                 result.set_exception(error)
-            return result
+
+        try:
+            self._loop.run_in_executor(None, run)
+        except RuntimeError:
+            # The process ends: the threads of the executor end before its exit handlers run. An executor that lacks
+            # threads raises it, too, but has queued the work, which a thread that is free again may run meanwhile.
+            run()
+        return asyncio.wrap_future(result, loop=self._loop)
 
     async def close(self, connection: SingleConnection) -> None:
         """Destroys the RPCSEC_GSS context by a call on `connection`, and waits at most 1 s for the reply.
