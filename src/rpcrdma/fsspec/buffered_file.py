@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
-import logging
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -22,13 +23,13 @@ from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.nfs.errors import NfsError, nfs_error
+from rpcrdma.sync.file_object import Writers
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["BufferedNfsFile", "check_transaction"]
 
 T = TypeVar("T")
 
-_LOGGER = logging.getLogger("rpcrdma.client")
 _DIRECT_OCTETS = 1 << 20
 """A `readinto` of at least this size, or of a block, is placed in the caller's memory by the READs themselves."""
 
@@ -126,7 +127,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         if mode != "rb":
             self.buffer = LentMemory()
             self.loc = self._file.tell()
-            fs.note_writer(self)
+            self._writers: Writers = fs.note_writer(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.full_name}>"
@@ -332,7 +333,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         """
         if self.closed:
             raise ValueError("I/O operation on closed file")
-        if self.writable():
+        if self.writable() and not _in_a_collection():
             self._send()
             self._await(self._file.flush)
             # Appended data may have got another place than expected.
@@ -342,9 +343,12 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Waits until all written data is on the server's stable storage, and closes the file; no effect if closed.
 
         The file is closed, too, when the method raises the OSError of a failed write. In a transaction the temporary
-        name stays until `commit` or `discard`.
+        name stays until `commit` or `discard`. While garbage is collected, nothing is waited for; the log has errors.
         """
         if self.closed or getattr(self, "_unclosable", False):
+            return
+        if self.writable() and _in_a_collection():
+            self._leave()
             return
         try:
             if self.writable():
@@ -395,22 +399,18 @@ class BufferedNfsFile(AbstractBufferedFile):
             _OF_PARENTS.append(getattr(self, "_file", None))
         if self.closed or not self.writable() or sys.is_finalizing() or files_loop is None or files_loop.forked:
             return
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is None or here is not self._fs_loop:
+        if asyncio._get_running_loop() is self._fs_loop:  # noqa: SLF001 - raises nothing
+            self._leave()  # a loop cannot wait for itself
+        else:
             self.close()
-            return
-        # Collected in the thread of the event loop, which cannot wait for itself.
+
+    def _leave(self) -> None:
         self.closed = True
-        ending = here.create_task(_finish(self._file, self.buffer))
-        _ENDING.add(ending)
-        ending.add_done_callback(_ended)
+        self._files_loop.post(partial(self._writers.finish, self._file, self.buffer.getvalue()))
 
     def _send(self) -> None:
         unsent, before = self.buffer, self._file.tell()
-        if not unsent.tell():
+        if not unsent.tell() or _in_a_collection():
             return
         try:
             with unsent.getbuffer() as data:
@@ -424,20 +424,18 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.buffer = left
 
 
-_ENDING: set[asyncio.Task[None]] = set()
 _OF_PARENTS: list[object] = []
 """Files of the process that this one was forked from, dropped here: the parent still writes them."""
+_COLLECTING: set[int] = set()
+"""The thread that collects garbage. It may hold any lock, so that a file that it finds must not wait for another."""
 
 
-async def _finish(file: NfsFile, unsent: io.BytesIO) -> None:
-    try:
-        if unsent.tell():
-            await file.write(unsent.getbuffer())
-    finally:
-        await file.close()
+def _note_collection(phase: str, _info: object) -> None:
+    (_COLLECTING.add if phase == "start" else _COLLECTING.discard)(threading.get_ident())
 
 
-def _ended(task: asyncio.Task[None]) -> None:
-    _ENDING.discard(task)
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _LOGGER.error("a file that was not closed could not be written: %s", error)
+def _in_a_collection() -> bool:
+    return threading.get_ident() in _COLLECTING
+
+
+gc.callbacks.append(_note_collection)

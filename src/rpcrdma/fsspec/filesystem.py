@@ -21,6 +21,7 @@ from rpcrdma.fsspec.updated_file import UpdatedFile
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
+from rpcrdma.sync.file_object import Writers
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["RdmaFileSystem", "TcpFileSystem"]
@@ -342,13 +343,18 @@ class RdmaFileSystem(ServerFileSystem):
         async with self._at(place) as (fs, _):
             return await fs.open(entry, ask=ask)
 
-    def note_writer(self, file: BufferedNfsFile | UpdatedFile) -> None:
+    def note_writer(self, file: BufferedNfsFile | UpdatedFile) -> Writers:
         """Registers a file; the end of the process, and the file system's `close`, close it if it still exists then.
 
         Args:
             file: a file open for writing.
+
+        Returns:
+            The object that closes such a file in the background, for which both wait.
         """
-        self._mounts_here(file.path).writers.add(file)
+        mounts = self._mounts_here(file.path)
+        mounts.writers.add(file)
+        return mounts.updated
 
     # Directories and names
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rpcrdma.fsspec.waiting import OwnLoop
 from rpcrdma.nfs.client import NfsFile
+from rpcrdma.sync.file_object import Writers
 
 __all__ = ["FsspecFile", "OpeningFileSystem"]
 
@@ -16,8 +17,11 @@ class OpeningFileSystem(OwnLoop, Protocol):
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
         """Opens and returns the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
 
-    def note_writer(self, file: Any) -> None:
-        """Registers a file open for writing, for the file system's `close` and the end of the process to close."""
+    def note_writer(self, file: Any) -> Writers:
+        """Registers a file open for writing, for the file system's `close` and the end of the process to close.
+
+        Returns the object that closes such a file in the background, for which both wait.
+        """
 
     def note_written(self, path: str) -> None:
         """Invalidates the cached attributes of the file at `path`, which has been written."""

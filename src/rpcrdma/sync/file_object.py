@@ -387,8 +387,10 @@ class Writers:
             for text in texts.union(kept for kept in list(self.kept) if isinstance(kept, TextFile)):
                 stack.callback(text.close)
 
-    async def finish(self, file: AsynchronousFile | TextFile) -> None:
+    async def finish(self, file: AsynchronousFile | TextFile, unsent: bytes = b"") -> None:
         """Closes a file that the program dropped without closing; logs a failure instead of raising it.
+
+        To a binary file it first writes the octets of `unsent`.
 
         Must run as a task of its own in the loop of the file; `close` waits for the task. At the end of the process,
         where no thread can start, a text file stays open without a log entry, for `close_texts`.
@@ -401,7 +403,11 @@ class Writers:
                 await asyncio.to_thread(file.close)
             else:
                 self._files.discard(file)
-                await file.close()
+                try:
+                    if unsent:
+                        await file.write(unsent)
+                finally:
+                    await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
             if file in self.kept and not file.closed:
                 return  # No thread begins at the end of the process, whose own thread closes the file then.

@@ -258,15 +258,11 @@ async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_ser
     assert (server.in_flight_most == 8 + 1) == (size > 8 * BLOCK)
 
 
-def test_memory_that_is_still_in_use_is_closed_in_silence() -> None:
-    """The collector of garbage closes it; Python 3.13 prints errors that are raised then."""
+def test_memory_that_is_collected_is_not_closed() -> None:
+    """The file that it is the buffer of may be collected after it; errors of closing it would be printed."""
     memory = LentMemory(b"data")
-    with memory.getbuffer() as view:
-        memory.close()
-        assert view == b"data"
-        assert not memory.closed
-    memory.close()
-    assert memory.closed
+    memory.__del__()
+    assert not memory.closed
 
 
 def fetched_from(server: Any) -> list[int]:

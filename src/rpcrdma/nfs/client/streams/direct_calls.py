@@ -6,7 +6,6 @@ the server has restarted in between and may have lost the data, which is then wr
 
 from __future__ import annotations
 
-import contextlib
 import io
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -34,16 +33,14 @@ _NO_VERIFIER = b""
 
 
 class LentMemory(io.BytesIO):
-    """An `io.BytesIO` that lends its memory to a call, and whose `close` does not fail while a view of it is left.
+    """An `io.BytesIO` that lends its memory to a call. Garbage collection does not close it before others use it last.
 
     A view can outlive a failed call, in the frames of the call's exception, until garbage is collected. The collector
-    may close an `io.BytesIO` before it drops the view: `io.BytesIO.close` then fails, which Python 3.13 prints.
+    would close an `io.BytesIO` before it drops the view, which fails and which Python 3.13 prints.
     """
 
-    def close(self) -> None:
-        """Closes the object; has no effect, and raises nothing, while a view of its memory exists."""
-        with contextlib.suppress(BufferError):
-            super().close()
+    def __del__(self) -> None:
+        """Does nothing, where `io.BytesIO` closes itself."""
 
 
 async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
