@@ -244,6 +244,25 @@ def test_a_file_that_is_being_written_is_asked_for_each_time(make: Callable[...,
 
 
 @pytest.mark.thorough
+def test_an_answer_of_the_time_in_which_a_file_is_closed_is_not_believed(
+    make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, path, write = make(attributes_valid_s=60), at(top, "small"), NfsProcedures.write
+
+    async def asks_first(self: NfsProcedures, *args: Any) -> Any:
+        assert (await fs._info(path))["size"] == 0
+        return await write(self, *args)
+
+    async def written() -> None:
+        monkeypatch.setattr(NfsProcedures, "write", asks_first)
+        async with await fs.open_async(path, "wb") as file:
+            await file.write(b"1")
+
+    fsspec.asyn.sync(fs.loop, written)
+    assert fs.info(path)["size"] == 1
+
+
+@pytest.mark.thorough
 @each_case("name", ["small", "large"])
 def test_opening_sees_what_others_have_changed(make: Callable[..., Any], top: Path, name: str) -> None:
     fs, path = make(), at(top, name)

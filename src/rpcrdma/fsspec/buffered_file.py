@@ -366,10 +366,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._send()
         finally:
             self.buffer = LentMemory()
-            try:
-                self._await(self._file.close)
-            finally:
-                self.fs.note_written(self.path)
+            self._await(self._file.close)
 
     def commit(self) -> None:
         """Renames the file of a transaction to its final name; no effect outside of transactions.

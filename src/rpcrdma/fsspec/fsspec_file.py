@@ -23,9 +23,6 @@ class OpeningFileSystem(OwnLoop, Protocol):
         Returns the object that closes such a file in the background, for which both wait.
         """
 
-    def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of the file at `path`, which has been written."""
-
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
         """Returns fsspec's attributes of the file at `path` by name; with `refresh` from the server, not from a cache.
 

@@ -19,6 +19,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from rpcrdma.fsspec.entry_info import Info
 from rpcrdma.limits import FSSPEC_HELD_OCTETS_MAX, FSSPEC_KNOWN_FILES_MAX
@@ -95,7 +96,7 @@ class KnownFiles:
         are more than FSSPEC_KNOWN_FILES_MAX.
         """
         with self._lock:
-            if changes != self.changes or self._is_written(path):
+            if changes != self.changes or path in self._writers.values():
                 return
             # Taken out first, so that the dictionary is in the order of time.
             self._drop(path)
@@ -127,13 +128,16 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Does as `forget`; none is cached for `path` until `file`, which is open for writing there, is closed."""
+        """Does as `forget`, now and when `file`, open for writing there, has been closed; none is cached meanwhile."""
         with self._lock:
             self._writers[file] = path
+        file.when_closed = partial(self._forget_written, path)
         self.forget(path)
 
-    def _is_written(self, path: str) -> bool:
-        return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
+    def _forget_written(self, path: str, file: NfsFile) -> None:
+        with self._lock:
+            self._writers.pop(file, None)
+        self.forget(path)
 
     def forget(self, path: str) -> None:
         """Drops the states of `path`, which this process changes, and of its directory; adds 1 to `changes`."""

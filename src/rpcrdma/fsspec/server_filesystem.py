@@ -300,11 +300,6 @@ class ServerFileSystem(AsyncFileSystem):
                 for directory in PurePosixPath(place.path).parents if above else ():
                     place.known.forget(str(directory))
 
-    def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of the file at `path`, which has been written."""
-        place = self.place(path)
-        place.known.forget(place.path)
-
     def invalidate_cache(self, path: str | None = None) -> None:
         """Drops the cached state of a path, of its directory and of all paths below it.
 

@@ -51,15 +51,3 @@ class UpdatedFile(FsspecFile, NfsFile):
         """
         self.flush()
         return self.fs.info(self.path, refresh=True)
-
-    def close(self) -> None:
-        """Waits until all written data is on the server's stable storage, and closes the file; no effect if closed.
-
-        The file is closed, too, when the method raises the OSError of a failed write. In a child process that inherited
-        the file by a fork, nothing is written and the file stays open.
-        """
-        if not self.closed:
-            try:
-                super().close()
-            finally:
-                self.fs.note_written(self.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
@@ -67,6 +67,8 @@ class NfsFile:
         self._position = SharedPosition(size if mode.appends else 0)
         self._end = size
         self._closed = False
+        self.when_closed: Callable[[NfsFile], None] | None = None
+        """Is called with the file when `close` has ended, by success or failure."""
         self._lines = b""
         self._lines_start = 0
         procedures = volume.procedures
@@ -409,7 +411,11 @@ class NfsFile:
             return
         self._closed = True
         self._forget_read()
-        await self._behind.flush()
+        try:
+            await self._behind.flush()
+        finally:
+            if self.when_closed is not None:
+                self.when_closed(self)
 
     def _follow(self) -> None:
         """Sets the size, and the position if it is at the old size, to the end of data appended since the last call."""
