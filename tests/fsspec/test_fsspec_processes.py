@@ -349,6 +349,23 @@ async def test_an_export_that_is_mounted_twice_stays_mounted_once(monkeypatch: p
     assert [fs.closed for fs in made] == [True, False]
 
 
+def test_threads_that_use_a_server_first_at_once_share_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = SimpleNamespace(key="server")
+    of_another: list[mounts.Mounts] = []
+
+    class Loop:
+        def is_closed(self) -> bool:
+            if self is ended and not asked:
+                asked.append(True)
+                of_another.append(mounts.mounts_of(server, loop))
+            return self is ended
+
+    loop, ended, asked = cast("Any", Loop()), Loop(), list[bool]()
+    monkeypatch.setattr(mounts, "_MOUNTS", {(0, ended, "ended"): None})
+    assert mounts.mounts_of(server, loop) is of_another[0]
+    assert list(mounts._MOUNTS) == [(os.getpid(), loop, "server")]
+
+
 async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     class Full:
         name = "/full"

@@ -262,9 +262,11 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:
-        for other in [other for other in _MOUNTS if other[1].is_closed()]:
-            del _MOUNTS[other]
-        found = _MOUNTS[key] = Mounts(server)
+        # Other threads do the same meanwhile.
+        for other in list(_MOUNTS):
+            if other[1].is_closed():
+                _MOUNTS.pop(other, None)
+        found = _MOUNTS.setdefault(key, Mounts(server))
     return found
 
 
