@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -241,6 +242,22 @@ def test_a_process_without_a_thread_left_reads_on() -> None:
     readers[0].join(60)
     assert results == [CONTENT[2 * MIB : 3 * MIB]]
     assert cache._ahead == 0
+
+
+def test_without_memory_for_blocks_readers_read_on() -> None:
+    class Full(bytes):
+        def __getitem__(self, _at: Any) -> Any:
+            raise MemoryError
+
+    def no_memory(_run: Callable[[], None]) -> None:
+        raise MemoryError
+
+    cache, file = BlockCache(start=no_memory), Remote()
+    file.fetch = lambda start, end: Full(CONTENT[start:end])  # type: ignore[method-assign]
+    for offset in range(0, 3 * MIB, MIB):
+        assert read(cache, file, offset, MIB) == CONTENT[offset : offset + MIB]
+        assert not cache._on_the_way, "or readers would wait for ever"
+    assert (cache._ahead, cache._held) == (0, 0)
 
 
 def test_readers_of_one_block_share_one_fetch() -> None:

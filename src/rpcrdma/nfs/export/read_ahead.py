@@ -7,6 +7,7 @@ themselves.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -225,11 +226,13 @@ class BlockCache:
         handle, change = file.handle, file.change
         with self._lock:
             for place in range(fetch.count):
-                key = (handle, change, fetch.first + place)
-                del self._on_the_way[key]
-                if fetch.data:
+                del self._on_the_way[handle, change, fetch.first + place]
+            # Without room for the copies, readers have the data of the fetch itself.
+            with contextlib.suppress(MemoryError):
+                for place in range(fetch.count if fetch.data else 0):
                     # Memory of its own, which is free when the block is dropped.
-                    block = self._blocks[key] = fetch.data[place * BLOCK_OCTETS : (place + 1) * BLOCK_OCTETS]
+                    block = fetch.data[place * BLOCK_OCTETS : (place + 1) * BLOCK_OCTETS]
+                    self._blocks[handle, change, fetch.first + place] = block
                     self._held += len(block)
             while self._held > self._limit:
                 self._held -= len(self._blocks.popitem(last=False)[1])
@@ -256,7 +259,7 @@ class BlockCache:
 
         try:
             self._start(run)
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             # The process has no thread left. Readers may wait for these blocks since the claim.
             self._settle(file, fetch)
             with self._lock:
