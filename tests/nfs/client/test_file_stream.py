@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.errors import RemoteProtocolError, TransportClosed
+from rpcrdma.nfs.client.streams import read_ahead, write_behind
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
@@ -256,6 +257,27 @@ async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_ser
     assert server.calls["READ"] <= size // BLOCK + 1
     # Those ahead, and the one that is waited for.
     assert (server.in_flight_most == 8 + 1) == (size > 8 * BLOCK)
+
+
+async def test_a_file_is_read_and_written_once_there_is_memory_again(
+    server: Any, mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put("/file", b"data")
+
+    def full(_octets: int) -> None:
+        raise MemoryError
+
+    async with await mounted().open("/file", "r+b") as file:
+        left = file._behind._left
+        with monkeypatch.context() as patched:
+            for module in (read_ahead, write_behind):
+                patched.setattr(module, "PooledMemory", full)
+            for _ in range(20):
+                for call in (file.read(1), file.write(b"1")):
+                    with pytest.raises(MemoryError):
+                        await call
+        assert await file.read() == b"data"
+        assert file._behind._left == left
 
 
 def test_memory_that_is_collected_is_not_closed() -> None:

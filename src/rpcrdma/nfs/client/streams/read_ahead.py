@@ -187,8 +187,8 @@ class ReadAhead:
         if self._free:
             buffer = self._free.pop()
         else:
-            self._allocated += 1
             buffer = memoryview(PooledMemory(self._block))
+            self._allocated += 1
         task = self._start(self._fetch(offset, buffer[:length]))
         self._row.append(_Block(offset, offset + length, buffer, task))
 

@@ -236,8 +236,9 @@ class WriteBehind:
             await self._commit()
         if self._free:
             return self._free.pop()
+        buffer = memoryview(PooledMemory(self._block))
         self._left -= 1
-        return memoryview(PooledMemory(self._block))
+        return buffer
 
     async def _send_current(self) -> None:
         extent = self._current
