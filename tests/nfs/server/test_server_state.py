@@ -92,6 +92,8 @@ def test_a_directory_without_a_format_is_used_where_only_its_key_can_be_read(
 
 def test_a_server_exports_no_directory_that_holds_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "a:").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
     with closing(open_state(tmp_path / "top" / "state")) as state:
         for source in (
             tmp_path,
@@ -99,6 +101,8 @@ def test_a_server_exports_no_directory_that_holds_its_state(tmp_path: Path, monk
             tmp_path / "top/state",
             tmp_path / "link",
             f"dir::file://{tmp_path}",
+            # As fsspec reads them, too.
+            *("file://~", "local:~/top", f"simplecache::file:{tmp_path}", f"file://{tmp_path}/a://../.."),
         ):
             export = {"url": source, "read_only": True} if isinstance(source, str) else {"directory": source}
             with pytest.raises(OSError, match="contains the directory of the server's state"):
@@ -106,6 +110,7 @@ def test_a_server_exports_no_directory_that_holds_its_state(tmp_path: Path, monk
     place = StatePlace(tmp_path / "top" / "state")
     assert not place.is_shown_by(tmp_path / "top" / "state" / "x")
     assert not place.is_shown_by("s3://b/")
+    assert place.is_shown_by(f"{tmp_path}::memory://")
     # Another place where the file system is mounted; a file system that is mounted within the export.
     mounts = [(b"8:1", "/", "/"), (b"8:1", "/srv/with space", str(tmp_path / "top")), (b"8:2", "/", "/")]
     for second, exposed in ((mounts[1], True), (mounts[2], False)):

@@ -16,6 +16,7 @@ import errno
 import hashlib
 import logging
 import os
+import re
 import sqlite3
 import stat
 import threading
@@ -48,8 +49,8 @@ _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
 _VERIFIER_OCTETS = 8
-_LOCAL_PROTOCOLS = {"file", "local"}
-"""The protocols of fsspec for directories of this machine."""
+_OF_THIS_MACHINE = re.compile(r"^(?:file|local):(?://)?")
+"""The beginning of a URL by which fsspec reads a path of this machine, as it reads one without a protocol."""
 
 _LOSS = "objects are looked for anew"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
@@ -283,16 +284,18 @@ class StatePlace:
         the state directory or `source` cannot be examined.
 
         Args:
-            source: a Path: the exported directory; a str: the exported URL. For a URL with a protocol other than
-                "file" and "local" (that after the last "::") the result is False.
+            source: a Path: the exported directory; a str: the exported URL. Of the parts of a URL that "::" joins, only
+                those count that fsspec reads as paths of this machine.
         """
         if isinstance(source, str):
-            protocol, colons, path = source.rpartition("::")[2].rpartition("://")
-            if colons and protocol not in _LOCAL_PROTOCOLS:
-                return False
-            source = Path(path)
-            if is_at_or_below(real_path(self._directory), real_path(source)):
-                return True
+            *wrappers, last = source.split("::")
+            # A part in front is the name of a protocol, if it is one word.
+            paths = map(_local_path, (last, *(part for part in wrappers if not part.isalpha())))
+            return any(
+                is_at_or_below(real_path(self._directory), real_path(path)) or self.is_shown_by(path)
+                for path in paths
+                if path is not None
+            )
         if self._place is None:
             return False
         try:
@@ -309,6 +312,14 @@ class StatePlace:
         if self.is_shown_by(source):
             text = f"{source} contains the directory of the server's state, {self._directory}"
             raise OSError(f"{text}; keep the state in a directory that is not exported")
+
+
+def _local_path(url: str) -> Path | None:
+    """Returns the path of this machine as which fsspec reads `url`, without "::"; None if it is no such path."""
+    path = _OF_THIS_MACHINE.sub("", url)
+    if path == url and "://" in url:
+        return None
+    return Path(os.path.expanduser(path))
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
