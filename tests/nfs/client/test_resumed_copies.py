@@ -170,16 +170,33 @@ def test_what_else_has_the_name_of_a_partial_file_does_not_stop_a_download(
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_an_upload_leaves_a_partial_file_that_it_may_not_write(server: Any, mounted: Any, tmp_path: Path) -> None:
+@each_case("of", ["refused to it", "another user's", "made meanwhile", "a second name"])
+def test_an_upload_leaves_a_partial_file_of_others(new_server: Any, tmp_path: Path, of: str) -> None:
+    server, mounted = new_server()
     local = tmp_path / "file"
     local.write_bytes(CONTENT)
     os.utime(local, ns=(5, 1_234_000_000_567))
     partial = partial_name("file", len(CONTENT), 1_234_000_000_567)
-    server.put(f"/{partial}", b"theirs", 0o600)
-    server.granted = 0x04
+    theirs = server.put(f"/{partial}", b"theirs", 0o600)
+    if of == "refused to it":
+        server.granted = 0x04
+    elif of != "a second name":
+        theirs.uid += 1
+        if of == "made meanwhile":
+            create = server.create
+            del server.root.children[partial]
+
+            def made_meanwhile(args: Any) -> Any:
+                server.root.children.setdefault(partial, theirs)
+                return create(args)
+
+            server.create = made_meanwhile
+    else:
+        theirs.links += 1
     run(once(mounted(**OPTIONS), "upload", local, "/file", resume=True))
     assert bytes(server.at("/file").data) == CONTENT
     assert bytes(server.at(f"/{partial}").data) == b"theirs"
+    assert len(server.root.children) == 2
 
 
 def test_where_no_partial_file_can_be_used_none_is_left(

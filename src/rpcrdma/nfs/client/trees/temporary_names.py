@@ -52,19 +52,29 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
     The block renames the complete file. If the block fails, the file stays, unless its source has changed or the disk
-    is full (see `of_no_use`). If `name` is no regular file, has another mode than 0600, or was there and is refused to
-    this caller by ACCESS, as another user's file is, the node is that of a `temporary_file` instead.
+    is full (see `of_no_use`). The node is that of a `temporary_file` instead if `name` is no regular file, has another
+    mode than 0600, or was there and has a second name, another owner than new files of this caller, or is refused by
+    ACCESS: another user may have put it there.
 
     Raises:
         NfsError: the server refuses to make the file; and the errors of `Caller.call`.
     """
     node = found = await looked_up(volume.procedures, directory, name)
     if node is None:
-        node = await _answered(volume, directory, name, _create(volume, directory, name))
+        making = create_file(volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
+        try:
+            node = await _answered(volume, directory, name, making)
+        except NfsExists:
+            node = found = await volume.procedures.lookup(directory, name)
     attributes = await volume.attributes(node)
     usable = attributes.type == ftype3.NF3REG and attributes.mode & 0o777 == _UNFINISHED_MODE
     if usable and found is not None:
-        usable = (await volume.procedures.access(found, _WRITING))[0] == _WRITING
+        usable = (
+            attributes.nlink == 1
+            and (await volume.procedures.access(found, _WRITING))[0] == _WRITING
+            # ACCESS grants root everything.
+            and attributes.uid == await _owner_of_new_files(volume, directory)
+        )
     if not usable:
         if found is None:
             await _remove(volume, directory, name)  # made above, with a mode of the server's choice
@@ -77,6 +87,14 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
         if of_no_use(error):
             await _remove(volume, directory, name)
         raise
+
+
+async def _owner_of_new_files(volume: Volume, directory: Node) -> int:
+    name = local_files.temporary_name()
+    async with _removed_on_failure(volume, directory, name, _create(volume, directory, name)) as node:
+        owner = (await volume.attributes(node)).uid
+    await _remove(volume, directory, name)
+    return owner
 
 
 @contextlib.asynccontextmanager
