@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.v3 import LOOKUP, nfsstat3
 from support.cases import each_case
+from support.waiting import until
 
 
 def size_of(fs: Any, path: str) -> int:
@@ -118,6 +119,37 @@ def test_the_directory_of_an_entry_is_remembered_except_for_a_change(tree: Any, 
     for _ in range(2):
         assert asyncio.run(fs.entry("/a/l/new")).stat().st_size == 4
     assert tree.calls["READLINK"] == 1
+
+
+@each_case("late", ["the RENAME", "the reply"])
+async def test_a_directory_found_before_its_renaming_is_not_remembered(new_server: Any, late: str) -> None:
+    tree, mounted = new_server()
+    tree.put("/a/b/file", b"1")
+    call, answered, delivered = tree.call, asyncio.Event(), asyncio.Event()
+
+    async def delivered_late(procedure: Any, args: Any, **how: Any) -> Any:
+        reply = await call(procedure, args, **how)
+        if procedure is LOOKUP and args.what.name == "b":
+            answered.set()
+            await delivered.wait()
+        return reply
+
+    tree.call = delivered_late
+    fs = mounted(fs_clock=lambda: 0.0)
+    running = tree.hold["RENAME"] = asyncio.Event()
+    renaming = asyncio.create_task(fs.rename("/a/b", "/a/old"))
+    await until(lambda: tree.calls["RENAME"])
+    looking = asyncio.create_task(fs.stat("/a/b/file"))
+    await answered.wait()
+    if late == "the reply":
+        running.set()
+        await renaming
+    delivered.set()
+    await looking
+    running.set()
+    await renaming
+    with pytest.raises(FileNotFoundError):
+        await fs.stat("/a/b/file")
 
 
 def test_links_on_the_way_are_remembered_with_their_targets(tree: Any, mounted: Any) -> None:

@@ -225,8 +225,8 @@ class ObjectCalls:
         Raises `NfsError` if the server refuses, such as FileNotFoundError, and the errors of `Caller.call`.
         """
         directory, name = await self._resolver.find_parent(path)
-        self._resolver.forget(directory, name)
-        await self._procedures.remove(directory, name)
+        with self._resolver.changing(directory, name):
+            await self._procedures.remove(directory, name)
 
     async def rename(self, source: Path, target: Path) -> None:
         """Renames an object, and replaces an object at `target` if their types permit that (RFC 1813 section 3.3.14).
@@ -247,9 +247,8 @@ class ObjectCalls:
                 raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, old, new)
         from_directory, from_name = await self._resolver.find_parent(source, of_directory=True)
         to_directory, to_name = await self._resolver.find_parent(target, of_directory=True)
-        self._resolver.forget(from_directory, from_name)
-        self._resolver.forget(to_directory, to_name)
-        await self._procedures.rename(from_directory, from_name, to_directory, to_name)
+        with self._resolver.changing(from_directory, from_name), self._resolver.changing(to_directory, to_name):
+            await self._procedures.rename(from_directory, from_name, to_directory, to_name)
 
     async def link(self, source: Path, target: Path) -> None:
         """Makes a hard link; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
@@ -270,8 +269,8 @@ class ObjectCalls:
             path: the path of the link, which must not exist.
         """
         directory, name = await self._resolver.find_parent(path)
-        self._resolver.forget(directory, name)
-        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
+        with self._resolver.changing(directory, name):
+            await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
 
     async def readlink(self, path: Path) -> str:
         """Returns the target of the symbolic link at `path`, unresolved.
@@ -300,8 +299,8 @@ class ObjectCalls:
         """
         try:
             directory, name = await self._resolver.find_parent(path, of_directory=True)
-            self._resolver.forget(directory, name)
-            made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
+            with self._resolver.changing(directory, name):
+                made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
             self._resolver.keep_made(directory, name, *made)
         except NfsNotFound:
             above = [name for name in components(self._resolver.absolute(path)) if name != "."][:-1]
@@ -329,8 +328,8 @@ class ObjectCalls:
     async def rmdir(self, path: Path) -> None:
         """Removes an empty directory; raises `NfsError` if the server refuses, and the errors of `Caller.call`."""
         directory, name = await self._resolver.find_parent(path, of_directory=True)
-        self._resolver.forget(directory, name)
-        await self._procedures.rmdir(directory, name)
+        with self._resolver.changing(directory, name):
+            await self._procedures.rmdir(directory, name)
 
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
@@ -346,8 +345,8 @@ class ObjectCalls:
             RpcRdmaError: the connection is lost, or another error of `Caller.call`.
         """
         directory, name = await self._resolver.find_parent(path, of_directory=True)
-        self._resolver.forget(directory, name)
-        return await remove_tree(self._volume, directory, name, exclude)
+        with self._resolver.changing(directory, name):
+            return await remove_tree(self._volume, directory, name, exclude)
 
     async def _found(self, path: Path) -> Stat | None:
         try:

@@ -6,10 +6,11 @@ handle: an absolute target starts there again and ".." stops there, so no path l
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import Node
@@ -101,6 +102,8 @@ class Resolver:
     ) -> None:
         self._procedures = procedures
         self._cache = cache
+        self._asked: dict[tuple[bytes, str], object] = {}
+        """By (directory handle, name): the latest LOOKUP on its way, unless the name has been changed since."""
         self.root = Node(root, None, top)
         self._top = top
         self.directory = directory
@@ -155,8 +158,15 @@ class Resolver:
                     # The next name may be a link to ".", which makes this node the end of the path.
                     node.fresh = False
                 else:
-                    node = await self._procedures.lookup(directory, name)
-                    if node.is_dir or node.is_symlink:
+                    key, question = (directory.handle.data, name), object()
+                    self._asked[key] = question
+                    try:
+                        node = await self._procedures.lookup(directory, name)
+                    finally:
+                        asked = self._asked.get(key) is question
+                        if asked:
+                            del self._asked[key]
+                    if asked and (node.is_dir or node.is_symlink):
                         self._cache.keep(directory, name, node)
                 if not node.is_symlink or (last and not follow):
                     stack.append(node)
@@ -240,8 +250,17 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the cached entry of `name` in `directory`, if there is one, as a call changes the name."""
+        """Drops the cached entry of `name` in `directory`, which has changed; LOOKUPs under way add none."""
+        self._asked.pop((directory.handle.data, name), None)
         self._cache.forget(directory, name)
+
+    @contextlib.contextmanager
+    def changing(self, directory: Node, name: str) -> Iterator[None]:
+        """Does as `forget` at the end of the block, which calls the server to change the name."""
+        try:
+            yield
+        finally:
+            self.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:
         """Caches a directory that MKDIR has just made, so that a path through it needs no LOOKUP.

@@ -308,10 +308,10 @@ class FileTransfer:
             mtime_ns=expressible(found.st_mtime_ns),
         )
         await procedures.setattr(node, attributes)
-        self._volume.resolver.forget(directory, name)
-        await give_name(
-            procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
-        )
+        with self._volume.resolver.changing(directory, name):
+            await give_name(
+                procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
+            )
 
 
 class _Upload:

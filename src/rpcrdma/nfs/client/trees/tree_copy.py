@@ -215,7 +215,8 @@ class _Upload:
                 return Node(node.handle, None, item.name), len(node.handle.data)
         elif item.kind == stat.S_IFLNK:
             target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
-            await self._make_symlink(folder.node, item.name, target, found)
+            with self._volume.resolver.changing(folder.node, item.name):
+                await self._make_symlink(folder.node, item.name, target, found)
             report.symlinks += 1
         else:
             report.passed_over(self.path(folder, item))
@@ -223,22 +224,22 @@ class _Upload:
 
     async def link(self, folder: Folder, item: TreeItem, copy: Node) -> None:
         procedures, directory, name = self._volume.procedures, folder.node, item.name
-        self._volume.resolver.forget(directory, name)
-        try:
-            await procedures.link(copy, directory, name)
-        except NfsExists:
+        with self._volume.resolver.changing(directory, name):
+            try:
+                await procedures.link(copy, directory, name)
+            except NfsExists:
 
-            async def is_it(node: Node) -> bool:
-                return await same_file(procedures, copy, node)
+                async def is_it(node: Node) -> bool:
+                    return await same_file(procedures, copy, node)
 
-            there = await replaceable(self._volume, directory, name)
-            if there is None or not await is_it(there):
+                there = await replaceable(self._volume, directory, name)
+                if there is None or not await is_it(there):
 
-                def make(temporary: str) -> Coroutine[Any, Any, None]:
-                    return procedures.link(copy, directory, temporary)
+                    def make(temporary: str) -> Coroutine[Any, Any, None]:
+                        return procedures.link(copy, directory, temporary)
 
-                async with temporary_entry(self._volume, directory, make) as temporary:
-                    await give_name(procedures, directory, temporary, name, is_it)
+                    async with temporary_entry(self._volume, directory, make) as temporary:
+                        await give_name(procedures, directory, temporary, name, is_it)
         self._transfer.count(0, 1)
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
@@ -268,9 +269,8 @@ class _Upload:
             NfsError: the server refuses; NFS3ERR_NOTDIR: another object has the name.
         """
         procedures = self._volume.procedures
-        self._volume.resolver.forget(parent, name)
         made = False
-        with contextlib.suppress(NfsExists):
+        with contextlib.suppress(NfsExists), self._volume.resolver.changing(parent, name):
             handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE))
             made = True
             if handle is not None:
@@ -282,7 +282,6 @@ class _Upload:
 
     async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
         procedures = self._volume.procedures
-        self._volume.resolver.forget(directory, name)
         attributes = set_attributes(mode=0o777, mtime_ns=expressible(found.st_mtime_ns))
         try:
             await procedures.symlink(directory, name, target, attributes)

@@ -180,7 +180,8 @@ async def _empty(
     async def worker() -> None:
         for entry in left:
             try:
-                await volume.procedures.remove(level.node, entry.name)
+                with volume.resolver.changing(level.node, entry.name):
+                    await volume.procedures.remove(level.node, entry.name)
                 report.files += 1
             except NfsNotFound:
                 pass  # another client has removed it
@@ -193,11 +194,11 @@ async def _empty(
 
 
 async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport) -> bool:
-    volume.resolver.forget(level.parent, level.name)
     if level.stuck:
         return False
     try:
-        await volume.procedures.rmdir(level.parent, level.name)
+        with volume.resolver.changing(level.parent, level.name):
+            await volume.procedures.rmdir(level.parent, level.name)
     except NfsNotFound:
         return True
     except ENTRY_ERRORS as error:
