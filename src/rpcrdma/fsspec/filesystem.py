@@ -282,7 +282,7 @@ class RdmaFileSystem(ServerFileSystem):
         """
         place = self.place(path)
         if mode == "rb":
-            known = place.known.find(place.path, self._valid_s)
+            known = place.known.find(place.key, self._valid_s)
             if known is not None and known.entry.is_file():
                 return await self._open_known(place, known.entry, ask=self._close_to_open)
             async with self._at(place) as (fs, at):
@@ -292,7 +292,7 @@ class RdmaFileSystem(ServerFileSystem):
                 file = await fs.open(at, mode)
         else:
             file = await self._create(path, mode)
-        place.known.note_writer(place.path, file)
+        place.known.note_writer(place.key, file)
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
@@ -320,9 +320,9 @@ class RdmaFileSystem(ServerFileSystem):
             return await self._open_known(place, entry, ask=self._close_to_open), b""
         data = await self._unchanged_data(place, entry, start, b"" if known is None else known.data)
         if data is None:
-            place.known.forget(place.path)
+            place.known.forget(place.key)
             return await self.open_async(path), b""
-        place.known.hold(place.path, entry, data, self._valid_s)
+        place.known.hold(place.key, entry, data, self._valid_s)
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:

@@ -236,10 +236,10 @@ class ServerFileSystem(AsyncFileSystem):
         for a page that is being read.
         """
         known = place.known
-        found = known.find(place.path, self._valid_s)
+        found = known.find(place.key, self._valid_s)
         if found is not None or self._valid_s <= 0:
             return found
-        directory, _, name = place.path.rpartition("/")
+        directory, _, name = place.key.rpartition("/")
         listings = self._mounts(place.server).listings
         listing = listings.get(directory)
         if listing is None and name and known.is_worth_listing(directory, self._valid_s):
@@ -250,7 +250,7 @@ class ServerFileSystem(AsyncFileSystem):
             return None
         # A caller that is cancelled does not end it for the others.
         await asyncio.wait([listing])
-        return known.find(place.path, self._valid_s)
+        return known.find(place.key, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
         """Reads the first page of the listing of `directory` at the server of `place`, one READDIRPLUS, and caches it.
@@ -269,7 +269,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     def _believed(self, path: str) -> Known | None:
         place = self.place(path)
-        return place.known.find(place.path, self._valid_s)
+        return place.known.find(place.key, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
         """Asks the server about `place`, caches the answer, and returns it: (info of fsspec, directory entry).
@@ -282,7 +282,7 @@ class ServerFileSystem(AsyncFileSystem):
         async with self._at(place) as (fs, at):
             info, entry = await info_at(fs, at, place.name)
         if entry is not None and self._valid_s > 0:
-            known.keep(place.path, dict(info), entry, changes=changes)
+            known.keep(place.key, dict(info), entry, changes=changes)
         return info, entry
 
     @contextlib.contextmanager
@@ -296,8 +296,8 @@ class ServerFileSystem(AsyncFileSystem):
             yield
         finally:
             for place in map(self.place, paths):
-                (place.known.forget_tree if trees else place.known.forget)(place.path)
-                for directory in PurePosixPath(place.path).parents if above else ():
+                (place.known.forget_tree if trees else place.known.forget)(place.key)
+                for directory in PurePosixPath(place.key).parents if above else ():
                     place.known.forget(str(directory))
 
     def invalidate_cache(self, path: str | None = None) -> None:
@@ -311,7 +311,7 @@ class ServerFileSystem(AsyncFileSystem):
                 known_files(server.key).forget_all()
         else:
             place = self.place(path)
-            place.known.forget_tree(place.path)
+            place.known.forget_tree(place.key)
         super().invalidate_cache(path)
 
     def walk(

@@ -79,6 +79,12 @@ class ServerPath(NamedTuple):
         """`prefix` and `path` joined, without a slash at the end; "/" if nothing else is left."""
         return self.prefix + self.path.rstrip("/") or "/"
 
+    @property
+    def key(self) -> str:
+        """`path` with single slashes and no "." but at its end: one for all spellings of a path, in `known`."""
+        *above, last = self.path.split("/")
+        return "/".join(("", *(name for name in above if name not in {"", "."}), last))
+
 
 class Servers:
     """Finds the servers that paths name, with the options of a file system of fsspec.
