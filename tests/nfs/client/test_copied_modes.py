@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.v3 import nfstime3
 from support.cases import each_case
 
@@ -129,6 +130,29 @@ def test_a_directory_that_exists_at_the_server_keeps_its_mode_and_times(
     assert there.children["new"].mode == 0o750
     copy(mounted, "upload_tree", top, "/fresh")
     assert (server.at("/fresh").mode, server.at("/fresh").mtime) == (0o700, nfstime3(OWN_TIME, 0))
+
+
+def test_directories_of_an_interrupted_upload_get_their_modes_from_the_next(
+    server: Any, mounted: Any, tmp_path: Path
+) -> None:
+    make_own(top := tmp_path / "own")
+    modes = {"": 0o755, "shared": 0o750}
+    for name, each in modes.items():
+        (top / name).chmod(each)
+        os.utime(top / name, (OWN_TIME, OWN_TIME))
+
+    def break_off(name: str, _args: Any) -> None:
+        if name == "WRITE":
+            raise TransportClosed("broken off")
+
+    server.before = break_off
+    with pytest.raises(TransportClosed):
+        copy(mounted, "upload_tree", top, "/fresh")
+    there = [server.at(f"/fresh/{name}") for name in modes]
+    assert {thing.mode & 0o777 for thing in there} == {0o700}
+    server.before = lambda name, args: None
+    copy(mounted, "upload_tree", top, "/fresh")
+    assert [(thing.mode, thing.mtime.seconds) for thing in there] == [(each, OWN_TIME) for each in modes.values()]
 
 
 def test_nobody_else_may_look_into_what_is_not_finished(tree: Any, mounted: Any, tmp_path: Path, umask: Umask) -> None:

@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.streams.direct_calls import check_offset, placed_bytes, 
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
-from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
+from rpcrdma.nfs.client.trees.tree_copy import UNFINISHED_MODE, CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_glob import glob_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.errors import NfsError
@@ -465,7 +465,7 @@ class NfsFilesystem(ObjectCalls):
             OSError: `local` cannot be opened, or the server refuses `path`, as FileExistsError if a file is there.
             RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
         """
-        place = functools.partial(self._find_or_make, path)
+        place = functools.partial(self._find_or_make, path, UNFINISHED_MODE)
         transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
         return await upload_tree(
             self._volume, os.fspath(local), place, transfer, exact_modes=exact_modes, exclude=exclude

@@ -314,11 +314,11 @@ class ObjectCalls:
             if not exist_ok or not await self.is_dir(path):
                 raise
 
-    async def _find_or_make(self, path: Path) -> tuple[Node, bool]:
-        """Returns (the directory at `path`, whether this call has made it); raises the errors of `mkdir`."""
+    async def _find_or_make(self, path: Path, mode: int) -> tuple[Node, bool]:
+        """Returns (the directory at `path`, whether this call made it with `mode`); raises the errors of `mkdir`."""
         made = True
         try:
-            await self.mkdir(path)
+            await self.mkdir(path, mode)
         except NfsExists:
             made = False
             if not await self.is_dir(path):

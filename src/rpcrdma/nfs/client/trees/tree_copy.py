@@ -30,10 +30,10 @@ from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsExists, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
 
-__all__ = ["CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tree"]
+__all__ = ["UNFINISHED_MODE", "CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tree"]
 
-_UNFINISHED_MODE = 0o700
-
+UNFINISHED_MODE = 0o1700
+"""The mode of directories at the server whose copy is not complete, which a later copy knows by it."""
 
 _LocalCopy = tuple[str, tuple[int, ...]]
 """The path of a local copy from the top, and its `local_files.identity_of`."""
@@ -248,7 +248,9 @@ class _Upload:
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         try:
-            if complete and (folder.made or self._exact):
+            there = folder.node.attributes
+            unfinished = there is not None and stat.S_IMODE(there.mode) == UNFINISHED_MODE
+            if complete and (folder.made or unfinished or self._exact):
                 found = os.fstat(folder.descriptor)
                 attributes = set_attributes(
                     mode=found.st_mode,
@@ -271,7 +273,7 @@ class _Upload:
         procedures = self._volume.procedures
         made = False
         with contextlib.suppress(NfsExists), self._volume.resolver.changing(parent, name):
-            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE))
+            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=UNFINISHED_MODE))
             made = True
             if handle is not None:
                 return Node(handle, attributes, (parent, name)), made
