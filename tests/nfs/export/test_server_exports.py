@@ -62,6 +62,8 @@ def test_directories_and_urls_are_exported_side_by_side(tmp_path: Path) -> None:
                     ],
                     state=state,
                 )
+        with pytest.raises(ValueError, match=r"^/41829 and /161060 look alike in file handles"):
+            build_services([Export(name=name, directory=local) for name in ("/41829", "/161060")], state=state)
 
 
 def test_a_call_in_a_directory_whose_name_goes_over_to_a_url_keeps_the_rights_of_its_user(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from rpcrdma.aio.misuse import check_word
 from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
+from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import TRANSPORTS, XPRTSEC_CHOICES, CallOrigin, Transport, XprtSec, host_name, is_named
@@ -320,13 +321,18 @@ def check_name(name: str) -> str:
 
 
 def check_names(exports: Iterable[ExportTerms]) -> None:
-    """Checks that no two exports have the same name.
+    """Checks that no two exports have the same name, or names with the same `export_identity`.
 
     Raises:
-        ValueError: two exports have one name.
+        ValueError: two exports do; the message names them.
     """
-    names: set[str] = set()
+    names: dict[bytes, str] = {}
     for export in exports:
-        if export.name in names:
-            raise ValueError(f"two exports have the name {export.name}: give each its own")
-        names.add(export.name)
+        other = names.setdefault(identity := export_identity(export.name), "")
+        if other == export.name:
+            raise ValueError(f"two exports have the name {other}: give each its own")
+        if other:
+            raise ValueError(
+                f"{other} and {export.name} look alike in file handles, by chance: rename one of the exports"
+            )
+        names[identity] = export.name
