@@ -15,6 +15,20 @@ from support.cases import each_case
 if TYPE_CHECKING:
     from support.commands import Command
 
+OF_OWN_EXPORTS = """\
+[defaults]
+access = "rw"
+squash = "none"
+anonuid = 0
+anongid = 0
+sec = ["krb5", "sys"]
+sync = false
+reserved-port = false
+"""
+"""What the configuration file grants to its own exports, and not to those of the lines."""
+OF_LINUX = {"squash": "root", "anonuid": 65534, "anongid": 65534, "sec": ["sys"], "sync": True, "reserved-port": True}
+"""The terms of an export unless its line says otherwise."""
+
 
 @each_case(
     ("line", "keys", "told"),
@@ -63,6 +77,7 @@ if TYPE_CHECKING:
         ("/a \\\n h(rw) # *(rw)", {"access": "rw", "hosts": ["h"]}, []),
         ("/a (rw,crossmnt,fsid=0)", {"access": "rw"}, ["the option crossmnt cannot", "the option fsid=0 cannot"]),
         ("/a (rw,fsid=7,anonuid=x)", {"access": "rw"}, ["the option anonuid=x cannot"]),
+        ("/a (rw,anonuid=-1)", {"access": "rw"}, ["the option anonuid=-1 cannot"]),
         # Names go before addresses and networks, and these before all: the first one that fits a client holds for it.
         ("/a *(rw) 10.0.0.0/8(ro)", {"access": "rw", "rules": [(["10.0.0.0/8"], {"access": "ro"})]}, []),
         (
@@ -162,11 +177,10 @@ def test_lines_of_exports_5_become_exports(
     shown = [str(fault).removeprefix("exports:") for fault in faults]
     assert [line[: len(each)] for line, each in zip(shown, expected, strict=True)] == expected
     file = tmp_path / "c.toml"
-    file.write_text(text)
+    file.write_text(OF_OWN_EXPORTS + text)
     found = effective(build_parser().parse_args(["serve", "--config", str(file)]))
     assert found.faults == []
-    # Linux asks for a port below 1024 unless a line says otherwise.
-    wanted = [] if keys is None else [("/a", Path("/a"), {"reserved-port": True} | keys)]
+    wanted = [] if keys is None else [("/a", Path("/a"), OF_LINUX | keys)]
     named = {setting.dest: setting.name for setting in OF_EXPORTS}
     assert [
         (
@@ -206,7 +220,7 @@ def test_paths_of_exports_5_may_have_spaces_and_any_letters() -> None:
 def test_config_exports_fails_if_it_has_left_something_out(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "exports"
     file.write_text("/a (rw)\n")
-    assert command.done("config", "exports", str(file)).text.endswith('access = "rw"\nreserved-port = true\n')
+    assert command.done("config", "exports", str(file)).text.endswith("sync = true\nreserved-port = true\n")
     file.write_text("/a (rw,crossmnt)\n")
     ran = command.run("config", "exports", str(file))
     assert (ran.status, ran.err) == (1, f"warning: {file}:1: the option crossmnt cannot be expressed; it is left out\n")

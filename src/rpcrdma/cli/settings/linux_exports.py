@@ -185,16 +185,15 @@ class _Export:
         mounted = [terms.pop("mount-point", False) for terms in granted]
         if any(mounted):
             head["mount-point"] = True
-        if len(groups) == 1:
-            hosts, terms = groups[0]
-            return _table("[[export]]", head | terms | ({} if hosts == [""] else {"hosts": hosts}))
+        # The export has each term that it would take from [defaults] otherwise, where TLS can only be asked for.
+        head |= {key: default for key, default in _DEFAULTS.items() if key != "xprtsec"}
         for key, option in _OF_WHOLE_EXPORT.items():
-            values = [terms[key] for terms in granted if key in terms]
-            if values:
-                head[key] = any(terms.get(key, True) for terms in granted)
+            head[key] = any(terms.get(key, True) for terms in granted)
             if len({terms.get(key, True) for terms in granted}) > 1:
                 self._place.fault(f"{option} for some clients of {self._path} cannot be expressed; none has it")
         *others, (hosts, last) = groups
+        if len(groups) == 1:
+            return _table("[[export]]", head | last | ({} if hosts == [""] else {"hosts": hosts}))
         if hosts != [""]:
             others, last = groups, _NO_ACCESS
         # A rule has each term that another one or the export has, since it would take those of the export.
@@ -346,9 +345,8 @@ class _Line:
                     self._fault(f"{word} after sec= is for some flavors alone; write an export for each")
                     return None
                 terms[key] = meant
-            elif word in _NUMBERS and re.fullmatch(r"-?[0-9]+", value) and abs(int(value)) < 1 << 32:
-                # Linux takes -2 for the last but one number.
-                terms[word] = int(value) % (1 << 32)
+            elif word in _NUMBERS and (number := _number(value)) is not None:
+                terms[word] = number
             elif word == "sec":
                 sections += 1
                 try:
@@ -370,6 +368,14 @@ class _Line:
         if terms.pop(_ALL_SQUASH, False):
             terms["squash"] = "all"
         return terms
+
+
+def _number(value: str) -> int | None:
+    """Returns the number of the user or group `value`, -2 being the last one; None if there is none, as for -1."""
+    if not re.fullmatch(r"-?[0-9]{1,10}", value) or abs(int(value)) >= 1 << 32:
+        return None
+    number = int(value) % (1 << 32)
+    return None if number == (1 << 32) - 1 else number
 
 
 def _table(header: str, keys: Mapping[str, Any]) -> str:
