@@ -15,6 +15,7 @@ import pytest
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_audit import AccessLog
+from rpcrdma.cli.serve_protection import listen_at
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
@@ -107,7 +108,7 @@ class Reloading:
         weakref.finalize(self, self.services.nfs.exports.close)
         self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
         self.log = AccessLog(self.services, None, args)
-        self.server.at.update(map(str, args.listen))
+        self.server.at.update(listen_at(args))
         self.running = RunningServer(args, self.server, self.exports, None, None, self.log)
         self.renewals = 0
         self.events: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.cli.daemon_threads import in_time
 from rpcrdma.cli.export_options import Exported, ExportedRule
-from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.host_names import HostNames, network_of
 from rpcrdma.cli.serve_audit import AccessLog, opened_log
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.served_exports import ServedExports
@@ -26,7 +26,6 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:
     from rpcrdma.aio.server.serve import Server
-    from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
@@ -104,16 +103,16 @@ class RunningServer:
         """
         waiting: list[Mistake] = []
         server = dict(found.server)
+        args = argparse.Namespace(**vars(self._args))
+        found.put_into(args)
         kept = set()
         for setting in OF_SERVER:
             value, old = server[setting.name], before.server[setting.name]
-            if value.value != old.value and not self._takes_at_once(setting, old.value, value.value):
+            if value.value != old.value and not self._takes_at_once(setting, old.value, value.value, args):
                 waiting.append(_restart(path if value.origin == DEFAULT else value.origin, setting.name))
                 server[setting.name] = old
                 kept.add(setting.name)
         judges = self._judges_hosts and kept.isdisjoint(_JUDGING)
-        args = argparse.Namespace(**vars(self._args))
-        found.put_into(args)
         requires = hosts_of(args).wanted.value == "required" and not self._requires_hosts
         known = {export.name: export for export in before.exports}
         exports: list[Exported] = []
@@ -130,11 +129,11 @@ class RunningServer:
             exports = list(before.exports)
         return found._replace(server=server, exports=tuple(exports)), waiting
 
-    def _takes_at_once(self, setting: Setting, old: Any, new: Any) -> bool:
+    def _takes_at_once(self, setting: Setting, old: Any, new: Any, args: argparse.Namespace) -> bool:
         if setting.renewal is Renewal.INCREASE:
             return bool(new >= old)
         if setting.name == "listen":
-            return not _share_a_port(old or (), new or ())
+            return not _share_a_port(self._listens_at, listen_at(args))
         return setting.renewal is Renewal.HANG_UP
 
     def _fitting(
@@ -355,17 +354,26 @@ def _least(exports: Sequence[Exported], at: Iterable[str]) -> XprtSec:
     return "none" if any(url.startswith("rdma") for url in at) else least_protection(exports)
 
 
-def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a URL that only `old` or only `new` has shares its port with both [::] and an IPv4 address.
+def _share_a_port(old: Iterable[str], new: Iterable[str]) -> bool:
+    """Returns whether a server that listens at the URLs `old` needs a restart to listen at `new`.
 
-    The URLs of `old` and `new` together, that one included, have both hosts with its scheme and port (not 0). A socket
-    at [::] takes IPv4 only if no other socket has the port, so that such a change needs a restart.
+    A socket at [::] takes IPv4 only if no other socket has the port. And a new address must not contain one that it
+    replaces, whose socket is closed last; names may lead to any address.
     """
-    before, after = set(old), set(new)
+    from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
+
+    before, after = ({parse_url(text, listens=True) for text in urls} for urls in (old, new))
     for url in before ^ after:
-        hosts = {
-            each.host for each in before | after if each.port and each.scheme == url.scheme and each.port == url.port
-        }
-        if "::" in hosts and any("." in host for host in hosts):
+        at_port = [each for each in before | after if each.port and each.scheme == url.scheme and each.port == url.port]
+        if any(each.host == "::" for each in at_port) and any(":" not in each.host for each in at_port):
+            return True
+        others = {each.host for each in at_port if each in before - after} if url in after else set()
+        if others and (url.host in others or any(_is_wide(host) for host in (url.host, *others))):
             return True
     return False
+
+
+def _is_wide(host: str) -> bool:
+    """Returns whether `host`, of a URL, is more than one address, or a name that may lead to several."""
+    network = network_of(host)
+    return network is None or network.network_address.is_unspecified
