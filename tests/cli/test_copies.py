@@ -31,6 +31,8 @@ LONG = "/start" + "/d" * 5000 + "/end"
         ("/b/a", nfs_error(nfsstat3.NFS3ERR_STALE, "/b/a"), "/b/a: stale file handle"),
         (LONG, OSError(errno.EMFILE, "Too deep", LONG), LONG[:300] + " [...] " + LONG[-300:] + ": too deep"),
         ("in/a", OSError(errno.ENOSPC, "No space left on device"), "in/a: no space left on device"),
+        # `os.scandir` of a descriptor names that.
+        ("in/a", OSError(errno.EIO, "Input/output error", 7), "in/a: input/output error"),
         # A path that is a part of a word or of another path.
         ("on", ConnectionResetError(errno.ECONNRESET, "Connection reset"), "on: connection reset"),
         ("/a/b", nfs_error(nfsstat3.NFS3ERR_NOENT, "/a/b/c"), "/a/b: /a/b/c: no such file or directory"),

@@ -77,7 +77,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
     path = number = None
     if isinstance(error, OSError):
         number = error.errno
-        path = None if error.filename is None else os.fsdecode(error.filename)
+        path = None if _has_no_path(error) else os.fsdecode(error.filename)
     return {
         "kind": _kind(error),
         "message": message,
@@ -188,7 +188,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
     cause, hint = with_remedy(error.strerror or os.strerror(error.errno or 0))
     if cause[1:2].islower() or cause[1:2] == " ":
         cause = cause[0].lower() + cause[1:]
-    if error.filename is None:
+    if _has_no_path(error):
         return cause, hint
     # A path of a server would read like one of this machine.
     name = readable_path(getattr(error, "url", None) or error.filename)
@@ -196,6 +196,11 @@ def _os_error(error: OSError) -> tuple[str, str]:
         second = getattr(error, "url2", None) or error.filename2
         return f"{name} -> {readable_path(second)}: {cause}", hint
     return f"{name}: {cause}", hint
+
+
+def _has_no_path(error: OSError) -> bool:
+    """Returns whether an error has no path: Python names a file descriptor by its number."""
+    return error.filename is None or isinstance(error.filename, int)
 
 
 def readable_path(path: object) -> str:
