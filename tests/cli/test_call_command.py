@@ -172,6 +172,11 @@ BAD_USE: dict[str, tuple[list[str], int, str]] = {
         2,
         "error: the result of PROBEPROC_REVERSE has no opaque data at result.date\nhint: it has some at result.data\n",
     ),
+    "two files for one path": (
+        ["probe.x", "reverse", "{}", "--save", "result.data=a", "--save", "result.data=b"],
+        2,
+        "error: --save has two files for result.data; leave one out\n",
+    ),
     "save without a file": (
         ["probe.x", "reverse", "{}", "--save", "result.data"],
         2,

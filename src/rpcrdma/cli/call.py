@@ -207,7 +207,11 @@ class _Call:
         from rpcrdma.xdr.language.json_shape import data_paths  # noqa: PLC0415
 
         known = list(dict.fromkeys(data_paths(self.loaded.module, self.found.types.result, "result")))
+        seen = set()
         for path, _ in self.args.save:
+            if path in seen:
+                raise LocalProtocolError(f"--save has two files for {path}; leave one out")
+            seen.add(path)
             if _INDEX.sub("[]", path) not in known:
                 error = LocalProtocolError(f"the result of {self.found.types.name} has no opaque data at {path}")
                 error.add_note(f"it has some at {', '.join(known)}" if known else "it has none anywhere")
