@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
 from support.cases import each_case
 from support.loops import in_virtual_time
 from support.reloading import ONE, Reloading
@@ -41,3 +44,16 @@ def test_addresses_that_the_present_ones_keep_from_their_use_wait_for_a_restart(
         assert tree.export.read_only, "all else is taken"
 
     reload()
+
+
+@in_virtual_time
+async def test_an_address_of_which_the_server_makes_nothing_is_named_with_its_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listen(*_: str) -> None:
+        raise LocalProtocolError("provider verbs is not recorded: leave out capture=")
+
+    reloading = Reloading(file)
+    monkeypatch.setattr(reloading.server, "listen", listen)
+    told = await reloading.again('listen = ["rdma://127.0.0.1:0?provider=verbs"]\n' + ONE)
+    assert told[-1].startswith("STATUS=reload refused: c.toml:1: provider verbs is not recorded")

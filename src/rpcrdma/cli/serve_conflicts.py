@@ -33,6 +33,8 @@ def conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     """
     yield from _conflicts_of_hosts(args)
     yield from _conflicts_of_connections(args.connections)
+    if args.pcap is not None:
+        yield from _conflicts_of_capture(args)
 
 
 def _conflicts_of_hosts(args: argparse.Namespace) -> Iterator[Conflict]:
@@ -83,3 +85,15 @@ def _conflicts_of_connections(connections: int) -> Iterator[Conflict]:
     if connections_permitted(connections) < connections:
         cause = f"too few open files are allowed for {connections} connections of RDMA and of TCP each"
         yield Conflict("connections", cause, f"raise the hard limit: ulimit -Hn {descriptors_for(connections)}")
+
+
+def _conflicts_of_capture(args: argparse.Namespace) -> Iterator[Conflict]:
+    """Yields a conflict for a provider whose packets --pcap cannot record."""
+    from rpcrdma.aio.urls import parse_url  # noqa: PLC0415 - only for a capture
+
+    for url in (parse_url(text, listens=True) for text in listen_at(args)):
+        if url.scheme == "rdma" and (url.provider or args.provider) == "verbs":
+            setting = "provider" if url.provider is None else "listen"
+            cause = "--pcap records the packets of the software RNIC alone, not those of provider verbs"
+            yield Conflict(setting, cause, "leave out --pcap, or take provider iwarp")
+            return

@@ -20,7 +20,7 @@ from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.cli.settings.table import OF_SERVER
 from rpcrdma.commands import describe
 from rpcrdma.commands.setting import Renewal
-from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError
 from rpcrdma.limits import CONFIGURATION_READ_S
 from rpcrdma.wire.peer_text import printable
 
@@ -118,12 +118,12 @@ class ConfigurationReload:
                 # Comparing hundreds of exports takes longer than a call should wait.
                 fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
                 await server.apply(fitting, names, renew)
-            except (HostAuthenticationFailed, ConnectFailed, ValueError, OSError) as error:
+            except (HostAuthenticationFailed, ConnectFailed, LocalProtocolError, ValueError, OSError) as error:
                 message, hint, _ = describe(error)
                 place = path
                 if isinstance(error, HostAuthenticationFailed):
                     place = before.server["tls-cert"].origin
-                elif isinstance(error, ConnectFailed):
+                elif isinstance(error, ConnectFailed | LocalProtocolError):
                     place = fitting.server["listen"].origin
                 elif isinstance(error, NoAccessLog):
                     place = fitting.server["access-log"].origin
