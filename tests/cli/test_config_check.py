@@ -104,6 +104,17 @@ def test_a_setting_without_another_that_it_takes_is_told_by_the_check_and_by_the
         assert (ran.status, ran.err.replace(f"{file.parent}/", "").splitlines()) == (2, lines)
 
 
+def test_a_check_and_a_refused_start_leave_the_capture_of_the_running_server(command: Command, file: Path) -> None:
+    (file.parent / "a.pcap").write_text("kept")
+    words = ["serve", "--config", str(file), "--pcap", str(file.parent / "a.pcap")]
+    for listen, told in (("tcp://127.0.0.1:0", ""), ("rdma://127.0.0.1:0?provider=verbs", "error: {}:1: pcap records")):
+        file.write_text(HEAD.replace("tcp://127.0.0.1:0", listen) + ONE)
+        ran = command.run(*words, "--check")
+        assert (ran.status, ran.err.startswith(told.format(file))) == (2 if told else 0, True), ran.err
+    assert command.run(*words).status == 2
+    assert (file.parent / "a.pcap").read_text() == "kept"
+
+
 def test_certificates_are_judged_at_the_lines_of_their_files(command: Command, file: Path, hosts: Hosts) -> None:
     certificate, authorities = f'tls-cert = "{hosts.server}"\n', f'tls-ca = "{hosts.authority.path}"\n'
     (file.parent / "empty.pem").touch()

@@ -185,12 +185,15 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
                 # Before the slow imports of a server.
                 stack.enter_context(holding_hang_ups())
             args = build_parser().parse_args(argv)
-            if args.command != "serve":
+            serves = args.command == "serve"
+            if not serves:
                 stack.close()
             console.errors_as_json(args.beside_errors if getattr(args, "json", False) else None)
             _configure_logging(args)
             when_loaded()
-            stack.enter_context(capturing(args))
+            if not serves:
+                # A server that cannot start leaves the file to the one that runs.
+                stack.enter_context(capturing(args))
             stack.enter_context(telling_metrics(args))
             ran = args.run(args)
             status: int = run_async(ran) if isinstance(ran, Coroutine) else ran

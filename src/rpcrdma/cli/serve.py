@@ -20,6 +20,7 @@ from rpcrdma.cli.daemon_threads import DaemonThreads, in_time
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.export_sources import ExportSources
+from rpcrdma.cli.observation import capturing
 from rpcrdma.cli.running_server import RunningServer, certificates_in_time, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_announcements import announce, announce_event, announce_export
@@ -187,6 +188,7 @@ async def _serve(
         with found.blamed("access-log"):
             audit = stack.enter_context(contextlib.closing(AccessLog(services, nfs4, args)))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
+        stack.enter_context(capturing(args))
         hosts = hosts_of(args)
         options = ServeOptions(
             workers=args.workers,
