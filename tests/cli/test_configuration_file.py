@@ -245,7 +245,9 @@ def test_a_file_that_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
     assert told() == [": the file cannot be read: it is no regular file; name one"]
     file.unlink()
     file.mkdir()
-    assert told() == [": the file cannot be read: is a directory"]
+    opened = [*Path("/proc/self/fd").iterdir()]
+    assert told() == [": the file cannot be read: it is no regular file; name one"]
+    assert len([*Path("/proc/self/fd").iterdir()]) == len(opened), "no descriptor is left"
 
 
 def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:

@@ -192,10 +192,11 @@ class _File:
     def _octets(self) -> bytes:
         # Without O_NONBLOCK a pipe in the place of the file would keep the server waiting.
         descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise OSError("it is no regular file; name one")
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError("it is no regular file; name one")
             # Room for the largest file takes longer to get than most files to read.
             octets = file.read(min(status.st_size, CONFIGURATION_OCTETS_MAX) + 1)
             if len(octets) > status.st_size:
