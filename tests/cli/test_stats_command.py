@@ -210,7 +210,7 @@ def test_no_server_is_reported_with_its_remedy(nobody_listens: int, capsys: pyte
     assert "--metrics" in hint
 
 
-@each_case("url", ["rdma://127.0.0.1", "127.0.0.1:9400", "http://"])
+@each_case("url", ["rdma://127.0.0.1", "127.0.0.1:9400", "http://", "http://127.0.0.1:94000"])
 def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["stats", url])
@@ -248,7 +248,13 @@ def test_no_calls_have_no_percentiles() -> None:
 
 
 @each_case(
-    "text", [HEAD + 'rpcrdma_procedure_ops_total{status="SUCCESS"} 1\n', HEAD + "rpcrdma_procedure_ops_total{ 1"]
+    "text",
+    [
+        HEAD + 'rpcrdma_procedure_ops_total{status="SUCCESS"} 1\n',
+        HEAD + "rpcrdma_procedure_ops_total{ 1",
+        *(page(3, 3, 3, 3).replace("} 3", f"}} {value}", 1) for value in ("NaN", "+Inf", "1e308")),
+        page(3, 3, 3, 3).replace("1.0", "NaN"),
+    ],
 )
 def test_a_broken_page_is_the_peers_fault(text: str) -> None:
     with pytest.raises(RemoteProtocolError):

@@ -137,6 +137,8 @@ def _metrics_url(text: str) -> str:
     """
     try:
         parts = urlsplit(text)
+        # Beyond 65535, which sockets would take modulo 65536, it raises.
+        _ = parts.port
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:

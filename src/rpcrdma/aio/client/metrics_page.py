@@ -17,6 +17,7 @@ __all__ = ["Calls", "Outcome", "Page", "Times", "Where", "fetch", "read_page", "
 
 _PREFIX = "rpcrdma_procedure_"
 _PARTS = ("queue", "handler", "rtt", "execute")
+_VALUE_BOUND = 1e30
 _REMEDY = "start a MetricsExporter for the server, and give the URL that it prints"
 
 
@@ -192,6 +193,10 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
     outcome = calls.outcomes.setdefault(labels["status"], Outcome())
     name = sample.name.removeprefix(_PREFIX)
     value = float(sample.value)
+    bound_s = float(labels.get("le", "0"))
+    # NaN is neither; the sums of these values are finite as well.
+    if not abs(value) < _VALUE_BOUND or not bound_s >= 0:
+        raise ValueError(f"{sample.name} is {value:g} up to {bound_s:g}, no number of calls, octets or seconds")
     if name == "ops_total":
         outcome.ops = value
     elif name == "sent_bytes_total":
@@ -202,7 +207,7 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
         part, _, what = name.partition("_seconds_")
         times = outcome.times.get(part)
         if times is not None and what == "bucket":
-            times.below[float(labels["le"])] = value
+            times.below[bound_s] = value
         elif times is not None and what == "sum":
             times.sum_s = value
 
