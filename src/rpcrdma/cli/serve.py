@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rpcrdma.cli.daemon_threads import DaemonThreads, in_time
 from rpcrdma.cli.event_loop import run_async
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
-    from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.server.services import ServedNfs
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
@@ -173,7 +172,7 @@ async def _serve(
     on_signal = stop_on_signals(stop)
     if args.stop_at_eof:
         stop_at_eof(stop)
-    with contextlib.ExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         kept = contextlib.ExitStack()
         stack.callback(_close_kept, args, kept)
         with found.blamed("state-dir"):
@@ -223,14 +222,22 @@ async def _serve(
         stack.callback(health.close)
         with found.blamed("listen"):
             server = await serve(offered, listen_at(args), options=options)
+        # They are closed if anything fails before the server stops in order.
+        parts = await stack.enter_async_context(contextlib.AsyncExitStack())
+        parts.push_async_callback(server.close)
         exports = ServedExports(services, nfs4, waiting, ready, server.settle)
         with found.blamed("register"):
-            registered = await _started(register(args.register, offered, server), server)
+            registered = await register(args.register, offered, server)
+        if registered is not None:
+            parts.push_async_callback(registered.close)
         with found.blamed("metrics"):
-            metrics = await _started(_start_metrics(args, server, health), server, registered)
+            metrics = _start_metrics(args, server, health)
+        if metrics is not None:
+            parts.push_async_callback(metrics.close)
         answers = AdminAnswers(args, server, services, nfs4, health.away, reload)
         with found.blamed("admin"):
-            admin = await _started(answers.start(), server, registered, metrics)
+            admin = await answers.start()
+        parts.push_async_callback(_close_admin, admin)
         renew = None if hosts.certificate is None else _renewal(args, server)
         handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
@@ -260,6 +267,7 @@ async def _serve(
         health.stopping()
         manager.tell("STOPPING=1")
         announce_event(args, {"event": "stopping"}, "stopping: running calls are answered first")
+        parts.pop_all()
         if registered is not None:
             await registered.close()
         await server.close()
@@ -272,18 +280,7 @@ async def _serve(
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
-async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server and returns its result; if it raises, closes the parts `others`."""
-    try:
-        return await start
-    except BaseException:
-        for part in others:
-            if part is not None:
-                await part.close()
-        raise
-
-
-async def _start_metrics(args: argparse.Namespace, server: Server, health: ServerHealth) -> MetricsExporter | None:
+def _start_metrics(args: argparse.Namespace, server: Server, health: ServerHealth) -> MetricsExporter | None:
     if args.metrics is None:
         return None
     from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
