@@ -405,7 +405,9 @@ def test_a_grace_period_is_waited_out_and_explained_once(
         assert "not ready (JUKEBOX), as in the grace period after a restart: waiting up to 200 s" in record.message
 
 
-def test_an_operation_that_is_put_off_for_ever_fails_and_names_the_likely_cause(server: Any, mounted: Any) -> None:
+def test_an_operation_that_is_put_off_for_ever_fails_and_names_the_likely_cause(
+    server: Any, mounted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     delays: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -413,12 +415,17 @@ def test_an_operation_that_is_put_off_for_ever_fails_and_names_the_likely_cause(
 
     server.put("/file", b"1")
     server.answers["LOOKUP"] = [JUKEBOX] * 100
+    fs = mounted(fs_sleep=sleep)
     with pytest.raises(OSError, match=r"not ready for 200 s \(JUKEBOX\), as in the grace.*; look") as caught:
-        run(mounted(fs_sleep=sleep).stat("/file"))
+        run(fs.stat("/file"))
     assert caught.value.errno == errno.EBUSY
     assert delays[:3] == [0.1, 0.2, 0.4]
     assert 200 <= sum(delays) <= 205
     assert server.calls["LOOKUP"] == len(delays) + 1
+    # The next one is told of as well.
+    server.answers["LOOKUP"] = [JUKEBOX] * 10
+    run(fs.stat("/file"))
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["/file"] * 2
 
 
 async def collect(items: Any) -> list[Any]:

@@ -47,7 +47,8 @@ class NfsProcedures:
         self._call = caller.call
         self._sleep = sleep
         self._warned = False
-        """Whether the log has said that the server defers operations, which many calls may wait for at a time."""
+        """Whether the log has said that the server defers operations, of which `_deferred` wait."""
+        self._deferred = 0
 
     async def _answer(
         self, procedure: Procedure[A, Any], args: A, place: LazyPath, buffer: Buffer | None = None
@@ -92,23 +93,28 @@ class NfsProcedures:
             NfsError: the last status; and the errors of `Caller.call`.
         """
         delay_s, waited_s = _FIRST_DELAY_S, 0.0
-        while status is v3.nfsstat3.NFS3ERR_JUKEBOX and waited_s < NFS_DEFERRED_S:
-            if waited_s >= _WARN_AFTER_S and not self._warned:
-                self._warned = True
-                _LOGGER.warning(
-                    "%s: the server answers that it is not ready (JUKEBOX), as in the grace period after a restart: "
-                    "waiting up to %g s",
-                    in_words(path_of(path)),
-                    NFS_DEFERRED_S,
-                )
-            await self._sleep(delay_s)
-            waited_s += delay_s
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
-            reply = await self._answer(procedure, args, path, buffer)
-            status = reply.status
-            if status is _OK:
-                self._warned = False
-                return reply.value
+        self._deferred += 1
+        try:
+            while status is v3.nfsstat3.NFS3ERR_JUKEBOX and waited_s < NFS_DEFERRED_S:
+                if waited_s >= _WARN_AFTER_S and not self._warned:
+                    self._warned = True
+                    _LOGGER.warning(
+                        "%s: the server answers that it is not ready (JUKEBOX), as in the grace period after a restart"
+                        ": waiting up to %g s",
+                        in_words(path_of(path)),
+                        NFS_DEFERRED_S,
+                    )
+                await self._sleep(delay_s)
+                waited_s += delay_s
+                delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+                reply = await self._answer(procedure, args, path, buffer)
+                status = reply.status
+                if status is _OK:
+                    return reply.value
+        finally:
+            self._deferred -= 1
+            # Not before the last one ends: each would warn anew.
+            self._warned = self._warned and self._deferred > 0
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
     async def getattr(self, node: Node) -> v3.fattr3:
