@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,17 +79,21 @@ def test_a_file_system_that_does_not_answer_makes_its_export_unavailable(
     now_s = [0.0]
     # Somebody sets the clock of the machine meanwhile.
     clocks: Any = {"clock": lambda: now_s[0], "wall_clock": itertools.count(0, 3600).__next__}
-    health = ServerHealth(lambda: found.exports, lambda: (), None, **clocks)
+    exports = [*found.exports]
+    health = ServerHealth(lambda: exports, lambda: (), None, **clocks)
     health.ready(None)
     meanwhile: list[str] = []
 
     def hangs(_export: object) -> None:
         for now_s[0] in (29.0, 30.0):
             meanwhile.append(health.state().unready)
+        # A reload replaces the directory, and its look still hangs.
+        exports[:] = [replace(exports[0], source=tmp_path / "other")]
+        meanwhile.append(health.state().unready)
 
     monkeypatch.setattr(serve_health, "served_directory", hangs)
     health.look()
-    assert meanwhile == ["", "/ is away: its file system does not answer"]
+    assert meanwhile == ["", "/ is away: its file system does not answer", ""]
     assert health.state().unready == ""
 
 

@@ -94,8 +94,8 @@ class ServerHealth:
         self._wall_clock = wall_clock
         self._away: dict[str, str] = {}
         """The cause for each export whose directory cannot be reached, by the export's name."""
-        self._looking: tuple[str, float] | None = None
-        """The name of the export that is being checked, and when its check began, by `clock`; None between checks."""
+        self._looking: tuple[Exported, float] | None = None
+        """The export that is being checked, and when its check began, by `clock`; None between checks."""
         self._expires_s: float | None = None
         self._warned_day = -1
         self._unready = "the server starts"
@@ -134,7 +134,10 @@ class ServerHealth:
         away = dict(self._away)
         looking = self._looking
         if looking is not None and self._clock() - looking[1] >= _HANGS_S:
-            away[looking[0]] = "its file system does not answer"
+            # A reload may have given the name another directory meanwhile.
+            name, source = looking[0].name, looking[0].source
+            if any((export.name, export.source) == (name, source) for export in self._exports()):
+                away[name] = "its file system does not answer"
         return away | {export.name: "it is not served yet" for export in self._absent()}
 
     def state(self) -> Health:
@@ -180,7 +183,7 @@ class ServerHealth:
             if export.name in absent:
                 continue
             give_way()
-            self._looking = export.name, self._clock()
+            self._looking = export, self._clock()
             try:
                 served_directory(export)
             except OSError as error:
