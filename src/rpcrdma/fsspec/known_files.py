@@ -131,7 +131,7 @@ class KnownFiles:
         """Does as `forget`, now and when `file`, open for writing there, has been closed; none is cached meanwhile."""
         with self._lock:
             self._writers[file] = path
-        file.when_closed = partial(self._forget_written, path)
+        file._when_closed = partial(self._forget_written, path)  # noqa: SLF001 - no part of the API for users
         self.forget(path)
 
     def _forget_written(self, path: str, file: NfsFile) -> None:

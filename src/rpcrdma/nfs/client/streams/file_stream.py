@@ -67,7 +67,7 @@ class NfsFile:
         self._position = SharedPosition(size if mode.appends else 0)
         self._end = size
         self._closed = False
-        self.when_closed: Callable[[NfsFile], None] | None = None
+        self._when_closed: Callable[[NfsFile], None] | None = None
         """Is called with the file when `close` has ended, by success or failure."""
         self._lines = b""
         self._lines_start = 0
@@ -414,8 +414,8 @@ class NfsFile:
         try:
             await self._behind.flush()
         finally:
-            if self.when_closed is not None:
-                self.when_closed(self)
+            if self._when_closed is not None:
+                self._when_closed(self)
 
     def _follow(self) -> None:
         """Sets the size, and the position if it is at the old size, to the end of data appended since the last call."""
