@@ -270,8 +270,7 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only frees the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. For a call that has been answered, raises LocalProtocolError and does nothing else. An
-        exception of planning or sending passes, after the connection was aborted.
+        until `ReplySent`. Raises LocalProtocolError if it was answered before; other errors also abort the connection.
         """
         if incoming.answered:
             self._answer(incoming)

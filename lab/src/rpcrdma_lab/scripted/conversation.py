@@ -121,8 +121,7 @@ class Outcome:
 class LeftCourse(Exception):
     """Raised within a step when the conversation does not proceed as the step expects.
 
-    `failure` describes the deviation; its `step` is 0, and `at` returns a copy of `failure` with the step's number.
-    `more` are values of further fields of `Failure`.
+    `failure` describes the deviation, in step 0; `at` returns a copy with the step's number. `more`: its other fields.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:

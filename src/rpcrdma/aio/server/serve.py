@@ -44,7 +44,6 @@ from rpcrdma.transport.host_policy import HostPolicy
 from rpcrdma.wire.peer_text import printable
 
 _LOGGER = logging.getLogger("rpcrdma.server")
-
 __all__ = ["ServeOptions", "Server", "serve"]
 
 

@@ -144,23 +144,15 @@ class Version2:
 
     @property
     def unfinished(self) -> int:
-        """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Has the octets of the stored pieces of unfinished messages counted in `memory`, the connection's account."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
-        """Releases the stored pieces of an unfinished message."""
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Sets the header types and errors of extensions that `decode` accepts.
-
-        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
-        for each error code the number of 32-bit words that follow it.
-        """
         self._extended = headers
         self._error_words = error_words
 
