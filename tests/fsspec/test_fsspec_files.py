@@ -270,6 +270,25 @@ def test_garbage_is_written_without_waiting_as_its_thread_may_hold_locks(
     assert [(top / mode).read_bytes() for mode in ("wb", "w")] == [b"kept", b"kept"]
 
 
+def test_garbage_that_writes_blocks_of_a_file_waits_no_more_and_keeps_their_order(
+    fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Around:
+        def __init__(self, file: Any) -> None:
+            self.file, self.circle = file, self
+
+        def __del__(self) -> None:
+            self.file.write(b"b" * 100)
+
+    with fs.open(at(top, "file"), "wb", block_size=64) as file:
+        file.write(b"a")
+        Around(file)
+        with monkeypatch.context() as patched:
+            patched.setattr(FilesLoop, "run", None)
+            gc.collect()
+    assert (top / "file").read_bytes() == b"a" + b"b" * 100
+
+
 def test_a_transaction_shows_all_of_its_files_at_once_or_none(fs: Any, top: Path) -> None:
     with fs.transaction:
         with fs.open(at(top, "a"), "wb") as file:

@@ -295,7 +295,7 @@ class BufferedNfsFile(AbstractBufferedFile):
                 raise ValueError("I/O operation on closed file")
             raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
         view = as_view(data, "data")
-        if len(view) >= self.blocksize:
+        if len(view) >= self.blocksize and not _in_a_collection():
             self._send()
             self._await(self._file.write, view)
         else:

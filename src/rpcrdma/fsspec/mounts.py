@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
-_AROUND = (io.TextIOBase, io.BufferedIOBase, zipfile.ZipFile)
+_AROUND = (io.IOBase, zipfile.ZipFile)
 """Classes of objects that hold data for the file to which they refer."""
 _CLOSE_S = 10.0
 """Seconds that the end of a process waits for the connections of an event loop to one server to close."""

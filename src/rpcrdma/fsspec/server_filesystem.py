@@ -8,7 +8,7 @@ import datetime as dt
 import io
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from glob import escape, has_magic
+from glob import has_magic
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias, TypeVar
 
@@ -348,13 +348,23 @@ class ServerFileSystem(AsyncFileSystem):
         async for found in super()._walk(path, maxdepth, topdown, tell, **kwargs):
             yield found
 
-    async def _expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
-        listed = [path] if isinstance(path, str) or not isinstance(path, Iterable) else path
-        paths = [self._strip_protocol(each) for each in listed]
-        if not kwargs.get("assume_literal"):
+    async def _expand_path(
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False
+    ) -> list[str]:
+        found: set[str] = set()
+        others: list[str] = []
+        for each in [path] if isinstance(path, str) or not isinstance(path, Iterable) else path:
+            name = self._strip_protocol(each)
             # An object with such a name is meant itself: as a pattern, a[1] would have rm remove a1.
-            paths = [escape(each) if has_magic(each) and await self._is_name(each) else each for each in paths]
-        return await super()._expand_path(paths, *args, **kwargs)  # type: ignore[no-any-return]
+            if has_magic(name) and (assume_literal or await self._is_name(name)):
+                found.add(name)
+                if recursive:
+                    found.update(await self._find(name, maxdepth=maxdepth, withdirs=True))
+            else:
+                others.append(name)
+        if others or not found:
+            found.update(await super()._expand_path(others, recursive=recursive, maxdepth=maxdepth))
+        return sorted(found)
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
         place = self.place(path)
@@ -380,7 +390,7 @@ class ServerFileSystem(AsyncFileSystem):
 
         def keep(info: Info, entry: DirEntry) -> None:
             if self._valid_s > 0:
-                known.keep(info["name"].removeprefix(place.prefix), dict(info), entry, changes=changes)
+                known.keep(f"{place.key.rstrip('/')}/{entry.name}", dict(info), entry, changes=changes)
 
         async with self._at(place) as (fs, at):
             return await listed_infos(fs, at, above, keep)

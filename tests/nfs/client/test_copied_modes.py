@@ -150,6 +150,8 @@ def test_directories_of_an_interrupted_upload_get_their_modes_from_the_next(
         copy(mounted, "upload_tree", top, "/fresh")
     there = [server.at(f"/fresh/{name}") for name in modes]
     assert {thing.mode & 0o777 for thing in there} == {0o700}
+    # As below a directory with set-group-ID.
+    there[1].mode |= 0o2000
     server.before = lambda name, args: None
     copy(mounted, "upload_tree", top, "/fresh")
     assert [(thing.mode, thing.mtime.seconds) for thing in there] == [(each, OWN_TIME) for each in modes.values()]

@@ -249,7 +249,8 @@ class _Upload:
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         try:
             there = folder.node.attributes
-            unfinished = there is not None and stat.S_IMODE(there.mode) == UNFINISHED_MODE
+            # The server adds the set-group-ID bit of the directory above.
+            unfinished = there is not None and stat.S_IMODE(there.mode) & ~stat.S_ISGID == UNFINISHED_MODE
             if complete and (folder.made or unfinished or self._exact):
                 found = os.fstat(folder.descriptor)
                 attributes = set_attributes(
