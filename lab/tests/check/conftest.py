@@ -52,8 +52,7 @@ def _judged(
             state = stack.enter_context(contextlib.closing(open_state(directory / "state", os.urandom)))
             # Memory, since delegations of local files depend on the file system below them.
             tree = MemoryTree(time.time)
-            file = tree.root.create(tree.grant, b"data", Create(CreateHow.GUARDED), Change()).node
-            assert file is not None
+            file = tree.root.create(tree.grant, b"data", Create(CreateHow.GUARDED), Change())
             file.data[:] = bytes(index * 7 & 0xFF for index in range(9001))
             services: list[Any] = [NfsService(tree), MountService(tree)]
             stack.enter_context(contextlib.closing(services[0]))

@@ -344,8 +344,8 @@ class ServerFileSystem(AsyncFileSystem):
     async def _walk(
         self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
     ) -> AsyncIterator[Walked]:
-        tell, kwargs = _told(on_error, kwargs)
-        async for found in super()._walk(path, maxdepth, topdown, tell, **kwargs):
+        tell, kwargs = _told(on_error, kwargs if topdown else {**kwargs, "topdown": False})
+        async for found in super()._walk(path, maxdepth, on_error=tell, **kwargs):
             yield found
 
     async def _expand_path(

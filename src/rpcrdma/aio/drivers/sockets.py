@@ -188,7 +188,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     waiting = await addresses_of(host, port)
     attempts: set[asyncio.Task[None]] = set()
     connected: list[socket.socket] = []
-    failure: OSError | None = None
+    failure: OSError | ConnectFailed | None = None
     try:
         while not connected and (waiting or attempts):
             if waiting:
@@ -199,7 +199,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
             for attempt in ended:
                 try:
                     attempt.result()
-                except OSError as error:
+                except (OSError, ConnectFailed) as error:
                     failure = error
     except BaseException:
         for sock in connected:
@@ -210,6 +210,8 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
             attempt.cancel()
     if connected:
         return connected[0]
+    if isinstance(failure, ConnectFailed):
+        raise failure
     assert failure is not None, "getaddrinfo returns at least one address"
     raise cannot_connect(host, port, failure) from None
 

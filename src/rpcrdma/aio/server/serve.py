@@ -158,10 +158,10 @@ class Server:
 
     def _acceptor(self, mechanism: GssMechanism) -> Acceptor:
         def refused(peer: str, failure: GssFailure) -> None:
-            self._log.log(logging.WARNING, "gss", "%s could not prove its user: %s", peer, failure, host=peer)
+            self._log.log(logging.WARNING, "gss", "%s could not prove its user: %s", peer, failure, host=peer, most=8)
 
         def made(peer: str, principal: str) -> None:
-            self._log.log(logging.INFO, "principal", "%s is at %s", printable(principal), peer, host=peer)
+            self._log.log(logging.INFO, "principal", "%s is at %s", printable(principal), peer, host=peer, most=8)
 
         return Acceptor(
             mechanism,

@@ -140,7 +140,7 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
             try:
                 flavors = _flavors((await session.run(*each.ask))[-1])
             except OperationRefused as refused:
-                if refused.operation == "SEQUENCE":
+                if refused.operation in {"SEQUENCE", "COMPOUND"}:
                     raise  # the session fails, not the export
         found.append(ExportFound(each.path, flavors))
     return found

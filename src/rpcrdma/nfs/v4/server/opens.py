@@ -204,8 +204,9 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
         if held.handle != node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
-    if file is not None:
-        if held.opener(access) is not compound.context.credential and not _gives_rights(compound, held, access):
+        opener = None if file is None else held.opener(access)
+    if opener is not None:
+        if opener is not compound.context.credential and not _gives_rights(compound, held, opener, access):
             return None
     else:
         if access == WRITE:
@@ -232,15 +233,16 @@ def _check_denials(compound: Compound, state: State, file: bytes, access: int, o
         state.settle(check, compound.wait)
 
 
-def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
+def _gives_rights(compound: Compound, held: Held, opener: Credential, access: int) -> bool:
     """Returns whether the state `held` lets the caller read or write (`access`) without a check of its own rights.
 
-    True if the caller last opened its file for `access`, or is the machine that SP4_MACH_CRED gives this right.
+    True if the caller is `opener`, who last opened its file for `access`, or the machine that SP4_MACH_CRED gives this
+    right.
     """
     who, client = principal_of(compound.credential), held.client.introduction
     operation = nfs4.nfs_opnum4.OP_READ if access == READ else nfs4.nfs_opnum4.OP_WRITE
     allowed = client.allowed is not None and client.allowed >> operation & 1
-    return who == principal_of(held.opener(access)) or bool(allowed and who == client.principal)
+    return who == principal_of(opener) or bool(allowed and who == client.principal)
 
 
 # OPEN
