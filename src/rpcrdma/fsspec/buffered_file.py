@@ -153,10 +153,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         except NfsError as error:
             if self._temporary is None:
                 raise
-            told = nfs_error(error.status, self.path)
+            failure = nfs_error(error.status, self.path)
             place = self.fs.place(self.path)
-            told.found_at(replace(place.server.url, path=place.path))
-            raise told from None
+            failure.found_at(replace(place.server.url, path=place.path))
+            raise failure from None
 
     # Reading
 

@@ -235,11 +235,11 @@ class ServerFileSystem(AsyncFileSystem):
         At the third miss in a directory it first reads a page of its listing and caches the entries; misses there wait
         for a page that is being read.
         """
-        known = place.known
-        found = known.find(place.key, self._valid_s)
+        known, key = place.known, place.key
+        found = known.find(key, self._valid_s)
         if found is not None or self._valid_s <= 0:
             return found
-        directory, _, name = place.key.rpartition("/")
+        directory, _, name = key.rpartition("/")
         listings = self._mounts(place.server).listings
         listing = listings.get(directory)
         if listing is None and name and known.is_worth_listing(directory, self._valid_s):
@@ -250,7 +250,7 @@ class ServerFileSystem(AsyncFileSystem):
             return None
         # A caller that is cancelled does not end it for the others.
         await asyncio.wait([listing])
-        return known.find(place.key, self._valid_s)
+        return known.find(key, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
         """Reads the first page of the listing of `directory` at the server of `place`, one READDIRPLUS, and caches it.
@@ -385,12 +385,12 @@ class ServerFileSystem(AsyncFileSystem):
         return [above + name for name in names]
 
     async def _listed(self, place: ServerPath, above: str) -> list[Info]:
-        known = place.known
+        known, directory = place.known, place.key.rstrip("/")
         changes = known.changes
 
         def keep(info: Info, entry: DirEntry) -> None:
             if self._valid_s > 0:
-                known.keep(f"{place.key.rstrip('/')}/{entry.name}", dict(info), entry, changes=changes)
+                known.keep(f"{directory}/{entry.name}", dict(info), entry, changes=changes)
 
         async with self._at(place) as (fs, at):
             return await listed_infos(fs, at, above, keep)

@@ -3,8 +3,8 @@
 A host is an address. A machine with IPv6 has as many addresses as it likes in its network of 64 bits (RFC 8981), while
 all machines of a data centre may be in one such network. So what the addresses of such a network hold together counts
 as well, beside that of each address: a bound by address alone would bound no machine, and one by network alone would
-let one machine take what its neighbours need. This is the rule for each bound by address; turns among waiting calls
-count addresses alone.
+let one machine take what its neighbours need. This is the rule for each bound by address. Turns among waiting calls
+count addresses alone; lines of the log, and the calls of one host in threads, networks alone (`network_of`).
 """
 
 from __future__ import annotations

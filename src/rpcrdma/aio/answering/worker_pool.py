@@ -28,6 +28,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
+from rpcrdma.rpc.host_shares import network_of
 from rpcrdma.rpc.service import ActAs, Steps
 
 __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
@@ -276,9 +277,6 @@ class WorkerPool(Generic[T, R]):
         The addresses of one IPv6 network of 64 bits are one host (`host_shares`). `most` is at least 1; None: no such
         bound, only the turns that the clients take.
         """
-        # Only here: clients, which have no bound, load no more modules than they need.
-        from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
-
         self._host_of = network_of
         self._of_hosts.clear()
         for calls in self._connections.values():

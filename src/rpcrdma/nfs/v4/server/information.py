@@ -59,8 +59,8 @@ def describe_file_system(described: Described, node: Node) -> None:
 def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
     """Runs GETATTR (RFC 8881 section 18.7): returns attributes of the current object as an encoded fattr4.
 
-    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_INVAL: an attribute can only be set), or
-    OSError.
+    Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_INVAL: an attribute can only be set),
+    tree.Refused (ESTALE: the object is gone), or OSError.
     """
     node, request = compound.current, args.attr_request
     assert node is not None
@@ -82,8 +82,8 @@ def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
 def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs VERIFY: raises Refused (NFS4ERR_NOT_SAME) unless the current object has all given attributes.
 
-    Raises WorkerNeeded (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
-    comparable.
+    Raises WorkerNeeded (run again in a worker thread), OSError, tree.Refused (ESTALE: the object is gone), or Refused
+    for an attribute that is unsupported or not comparable.
     """
     if not _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_NOT_SAME)
@@ -92,8 +92,8 @@ def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
 def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs NVERIFY: raises Refused (NFS4ERR_SAME) if the current object has all given attributes.
 
-    Raises WorkerNeeded (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
-    comparable.
+    Raises WorkerNeeded (run again in a worker thread), OSError, tree.Refused (ESTALE: the object is gone), or Refused
+    for an attribute that is unsupported or not comparable.
     """
     if _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_SAME)
