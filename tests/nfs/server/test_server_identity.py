@@ -295,6 +295,20 @@ def test_set_user_id_bits_do_not_survive_a_write_by_others(server: Any, tree: Pa
 
 
 @needs_root
+def test_a_new_object_keeps_its_set_id_bits_when_root_gives_it_away(server: Any) -> None:
+    root, wanted = server.mount(), server.sattr(mode=0o6755, uid=1000, gid=1001)
+    create = v3.createhow3(v3.createmode3.GUARDED, wanted)
+    fifo = v3.mknoddata3(v3.ftype3.NF3FIFO, wanted)
+    made = [
+        server.call("create", v3.CREATE3args(server.dirop(root, "file"), create), as_=ROOT),
+        server.call("mkdir", v3.MKDIR3args(server.dirop(root, "directory"), wanted), as_=ROOT),
+        server.call("mknod", v3.MKNOD3args(server.dirop(root, "fifo"), fifo), as_=ROOT),
+    ]
+    found = [reply.value.obj_attributes.value for reply in made]
+    assert [(oct(each.mode), each.uid, each.gid) for each in found] == [("0o6755", 1000, 1001)] * 3
+
+
+@needs_root
 def test_others_may_not_set_attributes(server: Any, tree: Path) -> None:
     own(tree / "hello.txt", 1000, 1000, 0o644)
     file = v3.nfs_fh3(server.lookup(server.mount(), "hello.txt"))

@@ -300,11 +300,15 @@ class Files(LocalObject):
     def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
         """Gives this new object the mode `mode` and the owner and times in `wanted`; the thread acts as the caller.
 
-        `mode` None: the object has no mode of its own. Permissions other than those of `mode` less the server's umask
-        are taken to be restricted by a default ACL and stay, as Linux has them; set-ID and sticky bits are those of
-        `mode`, and a set-group-ID bit from the directory stays. Only root may set an owner; for others `wanted.uid` and
-        `wanted.gid` are ignored. Raises OSError if the system refuses a change.
+        `mode` None: the object has no mode of its own. The object gets the permissions in `mode`, although the server's
+        umask has reduced them when it was made. But if its permissions are not those of `mode` less that umask, a
+        default ACL has set them, and they stay, as on Linux. Set-ID and sticky bits are those of `mode`; a set-group-ID
+        bit from the directory stays as well. Only root may set an owner; for others `wanted.uid` and `wanted.gid` are
+        ignored. Raises OSError if the system refuses a change.
         """
+        # Before the mode: the system takes set-ID bits from an object that it gives away.
+        if caller.uid == 0 and (wanted.uid is not None or wanted.gid is not None):
+            self._set_owner(wanted)
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)
             # The server's umask must not take away bits that the client asks for; a default ACL may.
@@ -312,8 +316,6 @@ class Files(LocalObject):
             wanted_mode = (permissions & 0o777) | (mode & 0o7000) | (given & stat.S_ISGID)
             if wanted_mode != given:
                 os.chmod(self.proc_path, wanted_mode)
-        if caller.uid == 0 and (wanted.uid is not None or wanted.gid is not None):
-            self._set_owner(wanted)
         if wanted.atime is not None or wanted.mtime is not None:
             self._set_times(wanted)
 
