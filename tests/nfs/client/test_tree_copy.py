@@ -282,6 +282,20 @@ def test_what_stays_does_not_keep_the_entries_after_it(
     assert [error.filename for error in report.failures if error.errno == errno.ENOBUFS] == ["/t"]  # type: ignore[attr-defined]
 
 
+def test_patterns_that_are_none_fail_before_a_directory_is_opened_or_made(
+    tree: Any, mounted: Any, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        fs = mounted()
+        down = fs.download_tree("/t", tmp_path / "new", exclude=[1])
+        for copy in (down, fs.upload_tree(tmp_path, "/n", exclude=[1])):
+            with pytest.raises(AttributeError):
+                await copy
+
+    run(work())
+    assert (names_in(tmp_path), "n" in tree.root.children) == ([], False)
+
+
 def test_what_others_remove_meanwhile_is_no_failure(tree: Any, mounted: Any) -> None:
     tree.answers["REMOVE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOENT]
 

@@ -56,14 +56,14 @@ async def download_tree(
         NfsError: NFS3ERR_NOTDIR: `node` is no directory.
         OSError: the local directory cannot be opened or made; and the errors of `TreeWork.run`.
     """
+    work: TreeWork[_LocalCopy] = TreeWork(
+        _Download(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
+    )
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3DIR:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
     descriptor, made = await volume.from_thread(
         _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
-    )
-    work: TreeWork[_LocalCopy] = TreeWork(
-        _Download(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
     )
     return await _report_of(work, Folder(descriptor, node, local, made), transfer)
 
@@ -86,10 +86,10 @@ async def upload_tree(
     Raises:
         OSError: the local directory cannot be opened; the errors of `place`; and the errors of `TreeWork.run`.
     """
-    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
     )
+    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     try:
         node, made = await place()
         lost = await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
