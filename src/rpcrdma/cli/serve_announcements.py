@@ -73,7 +73,13 @@ def announce(
 
 
 def announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
-    """Announces an export that is served from now on; the parameters are those of `announce`."""
+    """Announces an export that is served from now on, as `announce_event` does.
+
+    Args:
+        args: the settings; `args.json` and `args.events` are used.
+        export: the export.
+        as_callers: whether calls act with the rights of their callers, as they do where root runs the server.
+    """
     directory, is_local = export.shown, isinstance(export.source, Path)
     mode = {"rw": "read-write", "ro": "read-only", "none": "no-access"}[export.most_access]
     security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]

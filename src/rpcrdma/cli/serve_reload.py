@@ -157,8 +157,9 @@ def _compared(
 ) -> tuple[Effective, list[Mistake], list[str]]:
     """Returns the settings that the server can take, mistakes about the others, and phrases for changes of exports.
 
-    The first two items and the arguments are those of `RunningServer.takes`. The third item has a phrase for each
-    change of an export between `before` and the first item, such as "access of /data".
+    `before` are the settings in use, `found` the settings that were read, and `path` is the path of the configuration
+    file for the mistakes (`RunningServer.takes`). There is a phrase for each change of an export between `before` and
+    the settings that the server can take, such as "access of /data".
     """
     fitting, waiting = server.takes(before, found, path)
     return fitting, waiting, list(changes_of_exports(before, fitting))
@@ -169,7 +170,8 @@ def _examined(
 ) -> tuple[Effective, list[Mistake]]:
     """Reads the configuration, puts its values into `args`, and checks them as --check does. May block.
 
-    Returns the settings and the mistakes. The other arguments are those of `find_mistakes`.
+    `names` looks up names of hosts, `sources` looks at directories and stores, and `served` has the names of the
+    exports that the server serves now. Returns the settings and the mistakes.
     """
     found = effective(args)
     found.put_into(args)

@@ -407,15 +407,15 @@ class ServerFileSystem(AsyncFileSystem):
     def isdir(self, path: str) -> bool:
         """Returns whether `path` leads to a directory, or is above an export; False if nothing exists there.
 
-        Returns False also, and raises errors, as `exists`.
+        Returns False also where `exists` does, as for a name below a file. Raises the errors of `exists`.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Returns whether `path` leads to a regular file; False if nothing exists there.
+        """Returns whether `path` leads to a regular file, perhaps by symbolic links; False if nothing exists there.
 
-        Returns False also, and raises errors, as `exists`: if a name on the way is no directory, for example.
+        Returns False also where `exists` does, as for a name below a file. Raises the errors of `exists`.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()

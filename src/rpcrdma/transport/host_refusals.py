@@ -171,8 +171,8 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
     """Returns, and does not raise, the exception with which this side refuses the peer.
 
-    Its `alert` is the TLS alert record to send to the peer. `cause`: the reason. `detail`: further words for the error
-    message, shown in parentheses; "" for none.
+    Its `alert` is the TLS alert record to send to the peer. `cause`: a reason in `REFUSALS`, any but REFUSED. `detail`:
+    further words for the error message, shown in parentheses with commas in place of semicolons; "" for none.
     """
     alert, words, remedy = REFUSALS[cause]
     said = f"{words} ({detail.replace(';', ',')})" if detail else words

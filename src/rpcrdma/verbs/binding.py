@@ -394,8 +394,8 @@ class ConnectionIdentifier(Protocol):
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
         """Accepts the peer's request for a connection: ESTABLISHED, or the event of a failure, follows.
 
-        Parameters as of `connect`. Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private
-        data.
+        `private_data`: octets for the peer, which may have `inbound_reads` RDMA Reads outstanding (IRD), and this end
+        `outbound_reads` (ORD). Raises OSError if librdmacm refuses, ValueError for over 255 octets of private data.
         """
 
     def reject(self, private_data: bytes, /) -> None:

@@ -77,9 +77,10 @@ class BufferPool:
     """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
     `pool_octets_max` bounds the octets of the buffers for reuse, lent ones included. Beyond that bound, and above 4
-    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers, and of those that shares
-    count without one. `acquire` and `release` may be called in any thread. Each connection uses the pool through a
-    `BufferShare`, so that no connection takes the memory that others need.
+    MiB, a buffer is allocated for one use. `octets_max` bounds `lent_octets`: the sum of the sizes of all lent buffers,
+    and of the octets that connections have reserved (`BufferShare.reserve`) or hold as received data
+    (`BufferShare.take_in`). `acquire` and `release` may be called in any thread. Each connection uses the pool through
+    a `BufferShare`, so that no connection takes the memory that others need.
     """
 
     __slots__ = (
@@ -119,7 +120,7 @@ class BufferPool:
         The caller gives the memory back with `release`. The method never waits.
 
         Raises:
-            OutOfBuffers: the lent octets of the pool would exceed `octets_max`.
+            OutOfBuffers: with this buffer `lent_octets` would exceed `octets_max`.
         """
         with self.lock:
             buffer = self.take(length, self.octets_max - self.lent_octets)
@@ -256,9 +257,9 @@ class BufferShare(Share):
         super().__init__(client)
         self._pool = pool
         self._turns: list[tuple[int, bool, Callable[[], None]]] = []
-        """The waiting requests, the oldest first: octets, whether `counted` is left out, and the `resume` function."""
+        """The waiting requests, the oldest first: (octets, whether `counted` counts as free, `resume` function)."""
         self.counted = 0
-        """The octets of `held` that are counted without a buffer."""
+        """The part of `held` that `reserve` and `take_in` have counted, in octets: no buffer is lent for it."""
         self.closed = False
         self._over = False
 

@@ -358,7 +358,10 @@ class TcpConnection(CallsMade):
 
     @property
     def octets_sent(self) -> int:
-        """The octets of records that the kernel has taken from this side, record headers included."""
+        """The octets of records that this side has sent, record headers included, encryption by TLS left out.
+
+        Octets count when the kernel has taken them, in TLS when they are encrypted.
+        """
         return self._stream.octets_sent
 
     @property

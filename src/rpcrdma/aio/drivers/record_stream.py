@@ -109,7 +109,7 @@ class RecordStream:
 
     @property
     def octets_sent(self) -> int:
-        """The octets that the kernel has taken, record headers included."""
+        """The octets of sent records, headers included: those that the kernel has taken, in TLS those encrypted."""
         return self._sender.octets_sent
 
     @property

@@ -110,18 +110,27 @@ class ObjectCalls:
     async def exists(self, path: Path) -> bool:
         """Returns whether an object exists at `path`; symbolic links are followed.
 
-        Returns False also if a name on the way is no directory, links form a circle, or `path` cannot be a path. Unlike
-        `os.path.exists` it raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
+        cannot be a path. Unlike `os.path.exists` it raises errors that leave the question open: no permission, an I/O
+        error, a lost connection.
         """
         return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
-        """Returns whether `path` leads to a directory; False if nothing exists there. Raises errors as `exists`."""
+        """Returns whether `path` leads to a directory, perhaps by symbolic links; False if nothing exists there.
+
+        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
+        cannot be a path. Raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        """
         found = await self._found(path)
         return found is not None and found.is_dir()
 
     async def is_file(self, path: Path) -> bool:
-        """Returns whether `path` leads to a regular file; False if nothing exists there. Raises errors as `exists`."""
+        """Returns whether `path` leads to a regular file, perhaps by symbolic links; False if nothing exists there.
+
+        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
+        cannot be a path. Raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        """
         found = await self._found(path)
         return found is not None and found.is_file()
 

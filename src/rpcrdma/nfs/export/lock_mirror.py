@@ -144,8 +144,9 @@ class LockMirrors:
             yield self._locks(mirror, node, file, exclusive=exclusive)
 
     def _locks(self, mirror: _Mirror, node: Node, file: bytes, *, exclusive: bool) -> RangeLocks:
-        """Returns the locks of `mirror`, which the calling thread holds; the other arguments are those of `of`.
+        """Returns the locks of `mirror`, which the calling thread holds; replaces them if they are of the wrong kind.
 
+        `node` is the object of the file, `file` its key by `Exports.file_of`; `exclusive`: a write lock is to be added.
         With `exclusive`, a set that takes read locks alone is replaced first by one for write locks, too, which gets
         all locks of the clients before the old set is dropped; the old set stays if the file cannot be opened for
         writing. Raises OSError if the system fails.

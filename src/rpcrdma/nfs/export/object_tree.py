@@ -258,7 +258,8 @@ class ObjectTree(Generic[N]):
     def sync_file_system(self) -> None:
         """Puts all data of the export's file system on the disk, or of all file systems if the root may not be opened.
 
-        Raises OSError: some of the data is lost; a loss on all file systems is not noticed.
+        Raises OSError: some of the data is lost, or the root cannot be opened for a reason other than its permissions.
+        When all file systems are synced, a loss is not noticed.
         """
         try:
             fd = os.open(self.root.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

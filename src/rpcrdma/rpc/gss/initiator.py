@@ -299,7 +299,10 @@ class ContextCall:
         return enc
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the same call for a further transmission; the arguments are those of `encode`."""
+        """Encodes the same call for a further transmission: `args` is None, `procedure` the program's procedure 0.
+
+        Raises LocalProtocolError if the token or the handle is too long.
+        """
         return self.encode(xid, procedure, args)
 
     def decode(

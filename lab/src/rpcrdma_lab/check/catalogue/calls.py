@@ -40,7 +40,11 @@ def _denied(status: int) -> dict[str, Any]:
 
 
 def _long(name: str, title: str, statements: str, lengths: list[int], needs: str = "") -> Check:
-    """Returns a check with a NULL call in a Position-Zero chunk, whose segments have these `lengths` in octets."""
+    """Returns a check with a NULL call in a Position-Zero chunk, whose segments have these `lengths` in octets.
+
+    `name` is the check's identifier and `title` its expected behaviour as text; `statements` and `needs` are
+    identifiers of the tested statements and of the check's conditions, separated by spaces.
+    """
     reads, at = [], 0
     for length in lengths:
         offset = {"given": "source.offset", "plus": at}

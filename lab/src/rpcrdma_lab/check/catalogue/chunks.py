@@ -162,7 +162,11 @@ def _write(
 
 
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
-    """Returns a check with a WRITE in a Position-Zero chunk; its data is in it or, if `reduced`, in another chunk."""
+    """Returns a check with a WRITE in a Position-Zero chunk; its data is in it or, if `reduced`, in another chunk.
+
+    `name` is the check's identifier after "v1.write." and `title` its expected behaviour as text; `statements` are
+    identifiers of the tested statements, separated by spaces.
+    """
     count = 64
     call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}
     head = [call, {"given": "credential"}, {"zeros": 8}, {"opaque": {"given": "written"}}, {"longs": [0]}]

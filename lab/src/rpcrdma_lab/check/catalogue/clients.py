@@ -101,7 +101,11 @@ def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
-    """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply."""
+    """Returns a check of a wrong reply, after which the client must send nothing until the right reply.
+
+    `wrong` is the step that sends it. `name` is the check's identifier after "client." and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+    """
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
@@ -135,7 +139,9 @@ def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, nee
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
     """Returns a check that the client does not repeat a call after RDMA_ERROR; it may make other calls or disconnect.
 
-    `error` is the code, and `numbers` are the words after it.
+    `error` is the code, and `numbers` are the words after it. `name` is the check's identifier after "client.error."
+    and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
+    spaces.
     """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
@@ -167,7 +173,11 @@ def _of_old(field: str) -> dict[str, Any]:
 
 
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
-    """Returns a check of an MPA Reply with wrong fields, `frame` by name, after which the client must disconnect."""
+    """Returns a check of an MPA Reply with wrong fields, `frame` by name, after which the client must disconnect.
+
+    `name` is the check's identifier after "client." and `title` its expected behaviour as text; `statements` and
+    `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
+    """
     startup = {"flags": 0x10, **frame}
     return check(
         f"client.{name}", title, statements, hear({"end": {}}, {"terminate": {}}), needs=needs, startup=startup
@@ -177,7 +187,9 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
     """Returns a check of calls with chunks; it needs a server program that makes the results (option --behind).
 
-    `until` is the step that waits for the call, and `steps` follow.
+    `until` is the step that waits for the call, and `steps` follow. `name` is the check's identifier after "client."
+    and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
+    spaces.
     """
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 

@@ -42,6 +42,11 @@ class _Client(ABC):
     `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
     the header fields of its replies to reverse calls. The attribute `others` has patterns of calls whose XID differs
     from that of the call named "call".
+
+    Shared by the methods:
+        name: the check's identifier after "client.reverse." or "client.v2.reverse.".
+        title: the expected behaviour as text.
+        statements: the identifiers of the tested statements, separated by spaces; a wrong answer breaks the first.
     """
 
     def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
@@ -61,8 +66,8 @@ class _Client(ABC):
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
         """Returns a step that sends a reverse call; `xid`, its XID, is a number or {"given": NAME, "plus": NUMBER}.
 
-        "header" and "rpc" of `message` replace fields of the usual headers; "body", octets, replaces the whole RPC
-        message.
+        By default the XID is that of the call named "call", plus 1000. "header" and "rpc" of `message` replace fields
+        of the usual headers; "body", octets, replaces the whole RPC message.
         """
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
@@ -78,7 +83,10 @@ class _Client(ABC):
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of RDMA_ERROR, with one of `codes`, as answer to a step of `called` with default XID."""
+        """Returns the pattern of an RDMA_ERROR with one of the error codes `codes`, by which a client refuses a call.
+
+        The call is a reverse call of the step `called`, with the default XID of that step.
+        """
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 

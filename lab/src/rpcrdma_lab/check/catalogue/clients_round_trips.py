@@ -66,7 +66,7 @@ _NO_SEGMENTS = "the client's receive buffers have no segments for data"
 def _properties(
     support: int = _ALL_KINDS, transmissions: int = TRANSMISSIONS, segments: int = _SEGMENTS
 ) -> Sequence[Any]:
-    """Returns the scripted server's transport properties, each as [NUMBER, OCTETS].
+    """Returns the scripted server's transport properties, each as [NUMBER, VALUE]; VALUE is octets (docs/send.md).
 
     `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request that the server
     accepts, and `segments` the number of segments for data in each of its receive buffers.
@@ -112,8 +112,8 @@ class _Checks:
             title: the expected behaviour as text.
             statements: the identifiers of the tested statements, separated by spaces.
             steps: the steps after both sides' transport properties.
-            told: the transport properties that the scripted server sends, each as [NUMBER, OCTETS]; None: those of
-                `_properties()`, which announce the whole extension.
+            told: the transport properties that the scripted server sends, each as [NUMBER, VALUE], with the value as
+                octets (docs/send.md); None: those of `_properties()`, which announce the whole extension.
             segments: whether the client must also have segments for data in its receive buffers.
             agrees: further fields of the pattern of the client's properties.
         """

@@ -43,6 +43,12 @@ class Version2Client:
 
     Args:
         octets: the most octets of a client's message.
+
+    Shared by the methods:
+        name: the check's identifier after "client.v2.".
+        title: the expected behaviour as text.
+        statements: the identifiers of the tested statements, separated by spaces; a wrong answer breaks the first.
+        needs: the conditions without which the check is not run, separated by spaces.
     """
 
     one_call: Mapping[str, Any] = {"give": 1}
@@ -115,9 +121,10 @@ class Version2Client:
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends the scripted server's transport properties, each as [NUMBER, OCTETS].
+        """Returns a step that sends the scripted server's transport properties, each as [NUMBER, VALUE].
 
-        Without properties it sends the Receive Buffer Size alone, 4096 octets. `header` replaces fields of the header.
+        VALUE is octets in a form of docs/send.md, such as hex digits. Without properties it sends the Receive Buffer
+        Size alone, 4096 octets. `header` replaces fields of the header.
         """
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
@@ -163,7 +170,8 @@ class Version2Client:
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
         """Returns a check that the client makes further calls after the server has announced the properties `told`.
 
-        Each property is [NUMBER, OCTETS].
+        Each property is [NUMBER, VALUE], with the value as octets in a form of docs/send.md, such as hex digits.
+        `name` is the check's identifier after "client.v2.properties.".
         """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 

@@ -15,7 +15,8 @@ __all__ = ["CHECKS"]
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
     """Returns a check with a NULL call in an unusual but valid frame or segment, which has to be answered as usual.
 
-    `message` has fields of the call, such as "ddp" and "mpa".
+    `message` has fields of the call, such as "ddp" and "mpa". `name` is the check's identifier and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     call: dict[str, Any] = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}, **message}
     steps: list[Step] = [say(**call), afterwards()[1]]
@@ -29,7 +30,8 @@ _ANSWER = hear({"message": {"header": {"type": 0, **_NUMBERED}, "rpc": {"accepte
 def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
     """Returns a check with twelve NULL calls in frames with markers, some between frames and some within.
 
-    `said` has fields of the calls.
+    `said` has fields of the calls. `name` is the check's identifier after "mpa.markers." and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
     calls: Step = {"repeat": {"times": 12, "steps": steps}}

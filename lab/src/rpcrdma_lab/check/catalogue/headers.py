@@ -106,7 +106,10 @@ _BROKEN_LISTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 
 def broken_lists(field: str, outcome: str, statements: str) -> list[Mistake]:
-    """Returns the calls in either version whose chunk list `field` ("reads", "writes", "reply") is no list of XDR."""
+    """Returns the calls in either version whose chunk list `field` ("reads", "writes", "reply") is no list of XDR.
+
+    `outcome` names the expected answer, and `statements` has identifiers of the tested statements (see `Mistake`).
+    """
     return [
         Mistake(field, kind, title, _call(**header), outcome, statements)
         for of, kind, title, header in _BROKEN_LISTS

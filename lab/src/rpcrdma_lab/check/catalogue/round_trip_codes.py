@@ -55,7 +55,9 @@ TRANSMISSIONS = 8
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Returns the transport properties of an end with the round-trip extension, each as [NUMBER, OCTETS].
+    """Returns the transport properties of an end with the round-trip extension, each as [NUMBER, VALUE].
+
+    VALUE is octets in a form of docs/send.md, such as hex digits.
 
     Args:
         receive_octets: the octets of each receive buffer.

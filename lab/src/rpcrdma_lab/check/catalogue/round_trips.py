@@ -92,8 +92,10 @@ class _Checks:
     ) -> Check:
         """Returns a check whose `steps` follow the messages with the transport properties of both sides.
 
-        Each check has the condition "2.requests" (the server takes Transmit Requests), too. `conversation` has further
-        keys of the conversation (docs/send.md).
+        `name` is the check's identifier after "v2.rtr." and `title` its expected behaviour as text; `statements` and
+        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces. Each check
+        has the condition "2.requests" (the server takes Transmit Requests), too. `conversation` has further keys of the
+        conversation (docs/send.md).
         """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]

@@ -95,16 +95,19 @@ class _Rows:
     def _reported(
         self, fault: int, *numbers: Any, number: int = 0, plus: int = 0, leads: bool = False
     ) -> list[dict[str, Any]]:
-        """Returns patterns of a Report Error about a transmission of a request, and of other errors.
+        """Returns patterns of a Report Error about a faulty transmission of a request, and of other errors.
 
-        Other errors count as another reading of the draft, not as failures.
+        Any other Report Error, and any RDMA2_ERROR, with this XID or that of the check's first call counts as another
+        reading of the draft, not as a failure.
 
         Args:
             fault: the report's error code.
             numbers: the words after the code.
-            number: the number of the transmission in the request, from 0 on.
-            plus: is added to the XID of the check's first call.
-            leads: whether the report may also name the first transmission of the request.
+            number: the number of the faulty transmission in its request, from 0 on (field "bad" of the report).
+            plus: is added to the XID of the check's first call; the sum is the XID of the report and of the faulty
+                transmission.
+            leads: whether the field "lead" of the report may have transmission 0 of the first call; otherwise this
+                field must be empty.
         """
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None

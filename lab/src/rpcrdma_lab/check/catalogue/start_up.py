@@ -32,7 +32,8 @@ def _row(
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
     """Returns the row of a check: an MPA Request with wrong fields, `frame`, after which the server must disconnect.
 
-    `field` names the wrong field.
+    `field` names the wrong field. `name` is the check's identifier after "mpa.startup." and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     return _row(field, name, title, statements, *ended(), **frame)
 
@@ -43,7 +44,8 @@ def _answered(
     """Returns the row of a check: an MPA Request with the fields `frame`, right or wrong, and the answers to it.
 
     The answer must match one of the patterns `replies`; none stands for a usual MPA Reply. `field` names the tested
-    field, and the steps `then` follow the reply.
+    field, and the steps `then` follow the reply. `name` is the check's identifier after "mpa.startup." and `title` its
+    expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     return _row(field, name, title, statements, hear(*(replies or ({"startup": _REPLY},))), *then, **frame)
 

@@ -51,7 +51,15 @@ CODES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Makes messages, patterns and checks for servers of version 2; `family` is the prefix of identifiers of checks."""
+    """Makes messages, patterns and checks for servers of version 2; `family` is the prefix of identifiers of checks.
+
+    Shared by the methods:
+        name: the check's identifier after `family` and a dot.
+        title: the expected behaviour as text.
+        statements: the identifiers of the tested statements, separated by spaces; a wrong answer breaks the first.
+        conversation: further keys of the conversation, such as "memory" (docs/send.md), and `needs`, the conditions
+            without which the check is not run.
+    """
 
     family: str
 
@@ -123,7 +131,10 @@ class Family:
         return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends transport properties, each as [NUMBER, OCTETS]; `header` replaces header fields."""
+        """Returns a step that sends transport properties, each as [NUMBER, VALUE]; `header` replaces header fields.
+
+        VALUE is octets in a form of docs/send.md, such as hex digits.
+        """
         return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
@@ -143,9 +154,7 @@ class Family:
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
         """Returns a check that a wrong message is refused with RDMA2_ERROR, and that the connection continues.
 
-        `message` has the fields of the message. `code` is the name of the error, as "BAD_XDR". `name` is the check's
-        identifier after the family's prefix and `title` its expected behaviour as text; `statements` are identifiers of
-        the tested statements, separated by spaces.
+        `message` has the fields of the message. `code` is the name of the error, as "BAD_XDR".
         """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 

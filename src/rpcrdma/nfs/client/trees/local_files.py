@@ -191,9 +191,9 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
-    """Makes `name` in a directory a symbolic link to `target`; replaces a file or link.
+    """Makes `name` in the directory of a descriptor a symbolic link to `target`; replaces a file or symbolic link.
 
-    `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError.
+    `times_ns` is (access, modification) in ns since 1970. Raises OSError, as EISDIR or EINVAL for any other object.
     """
     _regular_file(name, directory)
     temporary = temporary_name()

@@ -2,8 +2,8 @@
 
 The names of exports are paths in it. It has a directory for each part of a name that is no export itself, which nobody
 can change. The one export "/" is its own root: then there is nothing above. Below an export, a directory that the
-export itself has takes the place of such a directory, and an export covers what stands at its path there: that takes
-looks at files, and `handles` has it.
+export itself has takes the place of such a directory, and an export covers the object at its path there. The module
+`handles` applies these two rules, for which the server has to look at files.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ _NO_INODE: Final = 1 << 63
 
 
 class Mounted(NamedTuple):
-    """An export, or a directory that leads to one, within another export.
+    """An export, or a pseudo directory that leads to one, within another export.
 
-    `path` has the names that lead to it from the root of all names. `above` is the root of the other export. `names`
-    are those of `path` between `above` and the last name: () for one directly below `above`. The other export need not
-    have objects of these names, nor of the last one.
+    Of the exports "/data" and "/data/disks/a", the second one is mounted in the first one, and so is the pseudo
+    directory /data/disks. `path` has all names from the root of all names on. `above` is the root of the other export.
+    `names` are the names of `path` between `above` and the last name: () directly below `above`. The other export need
+    not have objects of these names, nor of the last one.
     """
 
     above: Node
@@ -166,7 +167,11 @@ class PseudoRoot:
         return self._mounted_names.get(tree.root.handle, {}) if self._mounted_names else {}
 
     def place_of(self, node: Node) -> Mounted | None:
-        """Returns the place of `node`, an export's root or pseudo directory, in another export; None if in none."""
+        """Returns the place at which `node`, an export's root or a pseudo directory, lies below another export's root.
+
+        Of several exports above `node`, the place is in the nearest one. Returns None if no export is above `node`, and
+        for other objects. Does not look at files.
+        """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         return None if path is None else self._mounted.get(path)
 
