@@ -27,7 +27,7 @@ help:
 	@echo 'make test      install with the tools of tests, then run those that need neither a process nor a network, and some'
 	@echo '               journeys of users: a minute'
 	@echo 'make test-all  all tests: hostile peers over sockets, each version and provider, models, worlds, documents'
-	@echo 'make check     lint, format, types, layers, ledger, generated code'
+	@echo 'make check     lint, format, types, layers, words, ledger, generated code'
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others; writes docs/performance.md and'
 	@echo '               docs/measured; a quarter of an hour. With QUICK=1 the table of medians alone, in two minutes, and'
@@ -79,7 +79,8 @@ check: $(DEV_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_boundary.py tests/house/test_ledger.py \
-		tests/house/test_generated_code.py
+		tests/house/test_generated_code.py tests/house/test_words.py tests/house/test_time_in_tests.py \
+		tests/house/test_memory_names.py
 	@mkdir -p build && $(BIN)/python -m pytest --collect-only -q --ledger 'make test-all' -m '$(SUITE)' >build/collected.txt || \
 		{ tail -n 40 build/collected.txt; exit 1; }
 

@@ -56,6 +56,7 @@ def test_memory_is_called_a_buffer_a_region_or_data() -> None:
     assert not wrong, "\n".join([rule, *wrong])
 
 
+@pytest.mark.thorough
 def test_the_names_are_found_where_there_are_any() -> None:
     invented = ast.parse(
         "def f(target: memoryview, piece: Buffer | None, n: int): ...\n"

@@ -57,6 +57,7 @@ def waits(tree: ast.Module) -> list[int]:
     return lines
 
 
+@pytest.mark.thorough
 def test_no_test_waits_for_a_duration_or_has_a_bound_that_a_slow_machine_exceeds() -> None:
     found: list[str] = []
     for path in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("lab/tests/**/*.py"), *ROOT.glob("examples/**/test_*.py")]:

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from packages import ROOT, modules, relative
 from support.cases import each_case
 
@@ -54,6 +56,7 @@ def test_there_are_texts_to_look_at() -> None:
     assert {path.suffix for path in TEXTS} >= {".py", ".md", ".toml"}
 
 
+@pytest.mark.thorough
 @each_case("pattern", [UNFINISHED, OWN_MACHINE])
 def test_no_text_holds(pattern: re.Pattern[str]) -> None:
     assert matches(pattern, TEXTS) == []
@@ -84,6 +87,7 @@ OF_A_COMMAND = {
 """Parts of the packages whose words are those of one command."""
 
 
+@pytest.mark.thorough
 def test_the_library_names_parameters_instead_of_options_of_the_command() -> None:
     found = []
     for path in modules():

@@ -291,6 +291,7 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
 }
 
 
+@pytest.mark.thorough
 @each_case("name", BROKEN)
 def test_each_broken_rule_is_told_once_with_its_section(name: str) -> None:
     talk = Talk()
