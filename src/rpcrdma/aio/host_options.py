@@ -240,9 +240,14 @@ class AuthoritiesInUse:
 
 
 class _Files:
-    """An SSL context made of the files of `options` by `load`, and made anew when the files have changed.
+    """An SSL context that is made of files, and made anew when the files have changed.
 
-    The constructor calls `load`, and raises its HostAuthenticationFailed.
+    Args:
+        options: name the files: `certificate`, `key` and `authorities`.
+        load: reads the files, and returns a new SSL context made of them; called by the constructor, too.
+
+    Raises:
+        HostAuthenticationFailed: a file is unfit, as `load` has found.
     """
 
     def __init__(self, options: HostAuthentication, load: Callable[[], ssl.SSLContext]) -> None:
@@ -296,8 +301,16 @@ class _Files:
 class TlsSettings(_Files):
     """The settings of one side for the TLS handshakes of its connections; `HostAuthentication.tls` makes it.
 
-    `names` are the host names of which the peer's certificate must have one; empty: any. `xprtsec` is the least
-    protection that the options ask for.
+    Args:
+        options: name the files of the SSL context.
+        load: reads the files, and returns a new SSL context made of them; called by the constructor, too.
+        xprtsec: the least protection that a connection must have: "none", "tls" or "mtls" (both hosts proved).
+        names: host names; the peer's certificate must have one of them. Empty: any names.
+        server_name: the DNS name that a client sends in its handshake (SNI); None: it sends none, as for an IP address,
+            and at a server.
+
+    Raises:
+        HostAuthenticationFailed: a file is unfit, as `load` has found.
     """
 
     def __init__(
@@ -312,7 +325,6 @@ class TlsSettings(_Files):
         self.xprtsec = xprtsec
         self.names = names
         self.server_name = server_name
-        """The DNS name by which a client reaches the server; None for an address."""
 
 
 def _dns_name(host: str) -> str | None:

@@ -484,8 +484,8 @@ def reached_source(export: Exported) -> Path | None:
 def default_state_dir() -> Path:
     """Returns the default directory for the state that must survive a restart of a server.
 
-    It is $XDG_STATE_HOME/rpcrdma if that variable is set; else /var/lib/rpcrdma for root, ~/.local/state/rpcrdma for
-    others. It need not exist.
+    It is $XDG_STATE_HOME/rpcrdma if that variable is set and not empty; else /var/lib/rpcrdma for root,
+    ~/.local/state/rpcrdma for others. It need not exist, and is not made.
     """
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "rpcrdma"

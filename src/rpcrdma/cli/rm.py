@@ -72,7 +72,8 @@ async def run(args: argparse.Namespace) -> int:
 async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str) -> RemoveReport | None:
     """Removes the file or, with -r, the tree at `path`; returns the report on a tree, None for a file.
 
-    Failures in a tree are in the report.
+    Failures in a tree are in the report. Entries that match a pattern of `args.exclude` stay, with the directories
+    above them.
 
     Raises:
         OSError: EBUSY: `path` is the root of the export. EISDIR: `path` is a directory, and -r is not given. Or `path`

@@ -21,7 +21,7 @@ __all__ = ["AccessLog", "NoAccessLog", "opened_log"]
 
 
 class NoAccessLog(OSError):
-    """The access log cannot be written; the text has the cause and a remedy."""
+    """The access log cannot be opened for writing, at the start or a reload; the text has the cause and a remedy."""
 
 
 class AccessLog:

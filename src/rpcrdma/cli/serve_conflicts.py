@@ -77,7 +77,10 @@ def _conflicts_of_hosts(args: argparse.Namespace) -> Iterator[Conflict]:
 
 
 def _conflicts_of_connections(connections: int) -> Iterator[Conflict]:
-    """Yields a conflict if `connections` exceeds the default (1024) and this process may not open enough files."""
+    """Yields a conflict if the hard limit of open files permits no `connections` over RDMA and as many over TCP.
+
+    Yields none for up to 1024 `connections`, the default: the server then accepts as many as the limit permits.
+    """
     if connections <= RPC_CONNECTIONS_MAX:
         return
     from rpcrdma.aio.server.connection_limits import connections_permitted, descriptors_for  # noqa: PLC0415

@@ -411,7 +411,11 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file or tree; raises OSError, or a group of them for entries of a tree, all of which it tries."""
+        """Removes a file, or a directory with its contents; raises OSError if nothing is there or the server refuses.
+
+        If entries of the tree cannot be removed, raises an ExceptionGroup after the others were removed. It has at most
+        1,000 errors, each an OSError, RpcError or RemoteProtocolError.
+        """
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()

@@ -87,7 +87,7 @@ class CallWindow:
         """Does nothing: the limit on calls is not learned, since each reply states how many calls the peer permits."""
 
     def on_dropped(self) -> None:
-        """Does nothing for a call left unanswered: the peer loses its credit, since only a reply could return it."""
+        """Does nothing for a call left unanswered: only a reply returns the call's credit, so the peer has one less."""
 
     def grant_word(self) -> int:
         """Returns the credit word of a header to the peer: the number of unanswered calls granted."""

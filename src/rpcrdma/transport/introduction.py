@@ -105,7 +105,10 @@ class Introduction:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client has sent its transport properties, and the server has not sent its own (yet)."""
+        """Whether this end is a client that has sent transport properties and got neither the server's nor a refusal.
+
+        Always False at a server. True also after the server has shown by another message that it sends none.
+        """
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
 
     @property
@@ -127,7 +130,8 @@ class Introduction:
         """Begins the introduction after the queue pair has connected.
 
         A client sends its first message, at once or after the `settle_s` seconds of the constructor; a server awaits
-        it. Without a version that has properties, the connection opens, or ends if host authentication is required.
+        it. If the preferred version of a client, or each version of a server, has no properties, no message is sent or
+        awaited: the connection opens, or ends if host authentication is required.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:

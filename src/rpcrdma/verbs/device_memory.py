@@ -351,7 +351,10 @@ class MemorySlot:
 
 
 class MemorySlots:
-    """A pool of registered slots of `octets` each; memory is registered for 64 KiB of slots, or one, and kept."""
+    """A pool of registered slots of `octets` each; memory is registered for 64 KiB of slots, or one, and kept.
+
+    `pd` registers the memory, with the local rights `rights` (`Right`; 0: for data to be sent).
+    """
 
     __slots__ = ("_free", "_pd", "_rights", "octets")
 

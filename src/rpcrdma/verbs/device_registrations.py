@@ -28,8 +28,9 @@ _Key: TypeAlias = tuple[int, int]
 class KeptRegistration:
     """A registration of a whole buffer that is kept for reuse; `users` counts its present uses.
 
-    `memory` refers to the buffer while there are users. When the buffer is freed, perhaps in another thread, the
-    registration ends, and `on_freed` is called with this object.
+    The constructor takes the buffer as `memory`; the attribute refers to it while there are users. When the buffer is
+    freed, perhaps in another thread, the registration `region` ends, and `on_freed` is called with this object. `key`
+    is for the owner.
     """
 
     __slots__ = ("_reference", "key", "memory", "octets", "region", "users")

@@ -62,7 +62,9 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
 
 
 def filled_page(template: Path, parts: Mapping[str, str]) -> str:
-    """Returns the text of a template file in which each mark @NAME@ is replaced by `parts[NAME]`, which is HTML.
+    """Returns the text of a template file in UTF-8 with each mark @NAME@ replaced by `parts[NAME]`, unchanged.
+
+    NAME is of capital letters. The template is HTML: the caller escapes texts in `parts`.
 
     Raises:
         KeyError: the template has a mark that is not in `parts`.

@@ -93,9 +93,11 @@ class PsnOrder:
         return packet
 
     def _give_up(self, most: int = PSN_SPACE) -> Iterator[RocePacket | PacketGap]:
-        """Yields a gap for the missing packets before the first waiting one, or for the first `most` of these.
+        """Stops waiting for missing packets: yields a gap in their place, then the waiting packets that follow it.
 
-        Then yields the waiting packets in order, up to the next missing one.
+        The gap stands for all missing packets before the first waiting packet, at most for the first `most` of them. If
+        others are then still missing before that packet, no packet follows the gap; else packets do, up to the next
+        missing packet.
         """
         assert self._next is not None
         following = self._next
@@ -106,7 +108,7 @@ class PsnOrder:
         yield from self._held_in_order()
 
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
-        """Yields the waiting packets in order, up to the next missing one.
+        """Yields the waiting packets from the next PSN on, in order, up to the next missing packet; maybe none.
 
         `least_s` is the time at which the packet that they waited for was captured: earlier times of the packets are
         replaced by it. None changes no time.

@@ -121,7 +121,7 @@ class Outcome:
 class LeftCourse(Exception):
     """Raised within a step when the conversation does not proceed as the step expects.
 
-    `failure` describes the deviation, in step 0; `at` returns a copy with the step's number. `more`: its other fields.
+    `failure` has step 0, `expected`, `found` and the further fields `more`; `at` returns a copy with the step's number.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:

@@ -264,7 +264,8 @@ class CallsMade(ABC):
         The caller has set the call's `xid` and, if its time is limited, `deadline_s`.
 
         Raises:
-            TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
+            TransportClosed: the connection has ended, or an internal error ends it now: the call was not taken, and its
+                `future` stays None.
             LocalProtocolError, TypeError, MessageTooLong, OutOfMemory: the call cannot be encoded or sent.
         """
 

@@ -202,7 +202,11 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply and releases its memory; in version 1 the client loses a credit by that."""
+        """Ends `call` without a reply and releases its memory.
+
+        In version 1 the client then has a credit less until the connection ends, since only a reply returns a credit;
+        in version 2 a later message grants the credit again. Raises LocalProtocolError if the call has been answered.
+        """
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

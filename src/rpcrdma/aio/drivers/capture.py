@@ -125,7 +125,8 @@ class _Direction:
 class CapturedStream:
     """One iWARP connection in a `PacketCapture`; each MPA frame becomes one or more TCP segments.
 
-    `PacketCapture.stream` makes the object. A stream with MPA markers is cut into segments at arbitrary places.
+    `PacketCapture.stream` makes the object, and describes the parameters; the constructor writes the TCP handshake into
+    `capture`. A stream with MPA markers is cut into segments at arbitrary places.
     """
 
     def __init__(

@@ -262,12 +262,16 @@ class WatchedDevice:
 class WatchedDevices:
     """All RDMA devices that one event loop uses; made in that loop.
 
+    For a connection or a listening address, `find` returns the `WatchedDevice`, whose `add` takes a user to be called
+    when the device or a port of it fails. For each device there is a guard: an identifier of the connection manager
+    (rdma_cm_id), bound to an address of the device. The guard keeps the device open until the users have ended, and its
+    events report the removal of the device.
+
     Args:
-        identifier: makes an identifier of the connection manager (rdma_cm_id), whose events are passed to the function
-            given to it.
-        close_guard: closes such an identifier.
-        announcements: opens the kernel's announcements of devices added and removed. If it raises OSError, the object
-            works without them.
+        identifier: makes an rdma_cm_id for a guard; takes the function that is called with each event of it.
+        close_guard: closes a guard.
+        announcements: opens the kernel's announcements of devices added and removed, by which the removal of a software
+            device is noticed, and `await_device` works. If it raises OSError, both are missing.
     """
 
     def __init__(

@@ -106,8 +106,9 @@ class ListeningAddress:
     def on_device_lost(self, reason: str) -> None:
         """Stops listening, and tries to listen again until a device has the address; `reason` is for the log.
 
-        It tries 0.5 s later, after pauses that double up to 30 s, and whenever a device is added. No effect while
-        nothing listens.
+        The first attempt is 0.5 s later; after each failure there is a pause, first of 0.5 s, then twice as long as the
+        last one, up to 30 s. An added device ends a pause, and makes the next one 0.5 s. No effect while nothing
+        listens.
         """
         if self._identifier is None:
             return

@@ -113,5 +113,5 @@ def _word(path: Path, prefix: str = "") -> str:
 
 
 def _meet(paths: tuple[Path, ...], others: tuple[Path, ...]) -> bool:
-    """Returns whether one of `paths` lies within one of `others`, or contains it."""
+    """Returns whether one of `paths` is one of `others`, lies within it, or contains it."""
     return any(path.is_relative_to(other) or other.is_relative_to(path) for path in paths for other in others)

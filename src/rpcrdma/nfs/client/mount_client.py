@@ -75,10 +75,8 @@ MOUNT_PORT = 20048
 class Mount:
     """The answer of MNT: an export, its root handle, and the wanted directory below it.
 
-    Attributes:
-        export: the name of the export.
-        handle: the root handle of the export.
-        directory: the rest of the wanted path, as an absolute path from the root of the export.
+    `export` is the name of the export, and `handle` its root handle. `directory` is the rest of the wanted path, as an
+    absolute path from the root of the export.
     """
 
     export: str
@@ -222,12 +220,14 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
 
 async def _listed_by_version_4(nfs: Caller, timeout_s: float) -> list[Exported]:
-    """Returns NFS 4 exports, each call within `timeout_s`; raises RpcRdmaError, NfsError (none open to this host)."""
+    """Returns the exports of a server of NFS version 4, asked through `nfs`; each call takes `timeout_s` s at most.
+
+    Raises NfsError if no export is open to this host, and RpcRdmaError if a call fails or is refused.
+    """
     # Version 4 takes a tenth of a second to import.
     from rpcrdma.nfs.v4.client.pseudo_root import exports_at  # noqa: PLC0415
 
-    found = await exports_at(nfs, timeout_s)
-    return [Exported(os.fsdecode(each.path), None, each.flavors) for each in found]
+    return [Exported(os.fsdecode(each.path), None, each.flavors) for each in await exports_at(nfs, timeout_s)]
 
 
 async def _at_mount_service(

@@ -196,7 +196,10 @@ class FsspecFile(ReadOnlyFile):
 
 
 class _Entries:
-    """The entries of a directory of a store after a cookie, read during iteration; implements `tree.Entries`."""
+    """The entries of a directory of a store after a cookie, read during iteration; implements `tree.Entries`.
+
+    `after` is the cookie, and `detailed` whether the entries have filehandles and attributes.
+    """
 
     def __init__(self, directory: FsspecNode, after: int, *, detailed: bool) -> None:
         self.complete = False

@@ -63,8 +63,10 @@ class ObjectTree(Generic[N]):
     """An exported local directory, which finds the open object of a file handle or of a name. Thread-safe.
 
     All trees of a server share the arguments other than `export` and `mounts`, so that an object in two exports has one
-    lock. `locks` has a list for each file system, by `MountTable.file_system_of`, so that a change that waits for one
-    disk does not hold up changes on another. Raises OSError: the directory cannot be exported.
+    lock. `seal` makes and checks file handles, `places` knows where objects were last seen, and `cache` bounds the open
+    objects. `locks` has a list for each file system, by `MountTable.file_system_of`, so that a change that waits for
+    one disk does not hold up changes on another. `changes` counts changes for the change attribute. Raises OSError: the
+    directory cannot be exported.
     """
 
     NODE: type[N]

@@ -72,7 +72,10 @@ class _Fetch:
 
 
 class _Reader:
-    """The recent reads of a file in one state, to plan fetches ahead; `end` is the offset at which the first ended."""
+    """The recent reads of a file while its change attribute is `change`, by which fetches ahead are planned.
+
+    `end` is the offset at which the first read ended.
+    """
 
     __slots__ = ("ahead_to", "change", "next", "window")
 

@@ -82,12 +82,13 @@ def build_nfs4(
         directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory.
         random_bytes: takes a number, and returns as many random octets, for ids of sessions and of the server.
         clock: returns the time of a monotonic clock in seconds, for leases.
-        wall_clock_ns: returns the time in nanoseconds since 1970.
-        addresses: the URLs at which the server listens and clients find it again, such as "tcp://192.0.2.1:2049": they
-            tell this server from others that share `state` and `directory`. Clients may reclaim their state of an
-            earlier run if that run had one of these with a port other than 0 (empty: if that run had none either), and,
-            unless `exports` is empty, also one of those texts.
-        exports: a text for each export, such as name and directory, which is recorded in `directory` for later runs.
+        wall_clock_ns: returns the time in nanoseconds since 1970, once, for the times of directories above exports.
+        addresses: the URLs at which the server listens and clients find it again, such as "tcp://192.0.2.1:2049". They
+            tell this server from others that share `state` and `directory`: a run of a server that has ended was an
+            earlier run of this server if both have an address in common, with a port other than 0, or if neither has
+            any address. Clients of earlier runs may reclaim their state.
+        exports: a text for each export, such as name and directory, which is recorded in `directory`. Only clients of
+            an earlier run that had one of the texts may reclaim their state; empty: clients of all earlier runs.
 
     Raises:
         OSError: the database cannot be used.

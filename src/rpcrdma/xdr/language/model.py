@@ -267,7 +267,16 @@ class ProgramVersion:
 
 @dataclass(slots=True)
 class Module:
-    """A whole checked definition; names of types and constants are those in the generated module."""
+    """A whole checked definition; names of types and constants are those in the generated module.
+
+    Args:
+        source_name: the name of the definition's file, for the first line of the generated module.
+        constants: the values of the constants, by name; those of enumerations are in `enums`.
+        enums: the enumerations.
+        classes: the structures and unions, by name.
+        aliases: the types of the typedefs, by name.
+        versions: the versions of all programs.
+    """
 
     source_name: str
     constants: dict[str, int] = field(default_factory=dict)
@@ -278,7 +287,9 @@ class Module:
     recursive: set[str] = field(default_factory=set)
     """Names of classes that contain themselves, other than as the next entry of a linked list."""
     bounds: dict[tuple[str, str, str], Bound] = field(default_factory=dict)
-    """Bounds of `pragma bound`, by class of the result, name of its member, and class of the arguments."""
+    """The bounds that `pragma bound` sets: members of the arguments that limit the length of a member of the result.
+
+    The key is (class of the result, name of the limited member, class of the arguments)."""
 
 
 def class_in(kind: Type) -> str | None:

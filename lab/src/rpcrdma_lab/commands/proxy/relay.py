@@ -170,7 +170,10 @@ class _Cut(Exception):
 
 
 class _Halves:
-    """Both directions of one connection: holds octets until their message is whole, and applies the rules to it."""
+    """Both directions of one connection: holds octets until their message is whole, and applies the rules to it.
+
+    `ruled` has the rules, and `settings` are those of the decoder that finds the messages.
+    """
 
     def __init__(self, ruled: RuledConnection, settings: Settings) -> None:
         self._iwarp = IwarpConnection(settings)

@@ -317,7 +317,8 @@ class FileTransfer:
 class _Upload:
     """The upload of a large local file; data that the server loses in a restart is read and written again.
 
-    `descriptor` is the local file of `size` octets, `node` the copy at the server; `transfer` counts the octets.
+    `descriptor` is the local file of `size` octets, `node` the copy at the server; `transfer` counts the octets, and
+    `ring` lends the memory between the file and the WRITEs.
     """
 
     def __init__(

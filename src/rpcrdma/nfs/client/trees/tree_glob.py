@@ -40,7 +40,10 @@ def _text(shown: _Shown) -> str:
 
 
 class _Pattern:
-    """The names of a glob pattern, compiled; a place is the index of the name that the next entry has to match."""
+    """The names of a glob pattern, compiled; a place is the index of the name that the next entry has to match.
+
+    `include_hidden`: whether wildcards match names that begin with a dot as well.
+    """
 
     def __init__(self, names: list[str], *, include_hidden: bool) -> None:
         self.end = len(names)
