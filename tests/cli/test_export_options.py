@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli import export_options
-from rpcrdma.cli.export_options import ExportArgument, parse_export, parse_root
+from rpcrdma.cli.export_options import ExportArgument, default_state_dir, parse_export, parse_root
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -123,3 +123,20 @@ def test_a_disk_that_does_not_answer_holds_up_no_option(monkeypatch: pytest.Monk
 def test_a_name_that_no_client_can_mount_is_refused_in_words(name: str, words: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=words):
         parse_export(f"{name}=/home")
+
+
+@each_case(
+    ("state_home", "directory"),
+    [
+        ("/var/state", "/var/state/rpcrdma"),
+        ("state", "/u/ada/.local/state/rpcrdma"),
+        ("", "/u/ada/.local/state/rpcrdma"),
+    ],
+)
+def test_the_state_directory_does_not_depend_on_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, state_home: str, directory: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", state_home)
+    monkeypatch.setenv("HOME", "/u/ada")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert default_state_dir() == Path(directory)

@@ -484,9 +484,11 @@ def reached_source(export: Exported) -> Path | None:
 def default_state_dir() -> Path:
     """Returns the default directory for the state that must survive a restart of a server.
 
-    It is $XDG_STATE_HOME/rpcrdma if that variable is set and not empty; else /var/lib/rpcrdma for root,
-    ~/.local/state/rpcrdma for others. It need not exist, and is not made.
+    It is $XDG_STATE_HOME/rpcrdma if that variable is an absolute path: others are invalid by the XDG specification, and
+    another run may have another working directory. Else it is /var/lib/rpcrdma for root, and ~/.local/state/rpcrdma for
+    other users. It need not exist, and is not made.
     """
-    if base := os.environ.get("XDG_STATE_HOME"):
-        return Path(base) / "rpcrdma"
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if base.is_absolute():
+        return base / "rpcrdma"
     return Path("/var/lib/rpcrdma") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "rpcrdma"
