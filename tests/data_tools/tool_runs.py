@@ -74,9 +74,9 @@ TOOLS = {
 RECIPES = ("duckdb", "polars", "datasets", "torch", "h5py", "ipykernel", "tqdm")
 """The packages that the blocks of the document use, and no example."""
 
-_QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning", "HF_HUB_DISABLE_TELEMETRY": "1"}
-"""Dask tells at level INFO, with a traceback, of its own connections that a closing cluster leaves. Hugging Face
-hears nothing of these runs."""
+_QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Dask tells with a traceback, at ERROR where it is slow, of its own connections that a closing cluster leaves; what
+fails in a task fails its program as well. Hugging Face hears nothing of these runs."""
 
 
 def require(*packages: str) -> None:
