@@ -11,7 +11,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
 from rpcrdma.rtr.messages import TransmissionFault
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import Closed, ReplyArrived, Role
+from rpcrdma.transport import Call, CallFailed, Closed, ReplyArrived, Role
 from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
@@ -185,22 +185,29 @@ def test_receives_that_were_promised_are_free_again_as_soon_as_their_call_does_n
         assert [xid for xid, _ in peer.ended()] == [ONE]
 
 
-@each_case("reported", [False, True])
-def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported: bool) -> None:
-    """Also where the call waits to go out again while the rest of the refused messages is on its way."""
-    peer = client(give=2, support=7)
+def sending(peer: TransmissionPeer, argument: bytearray, *early: bytes) -> Call:
+    """A call of which as many transmissions have left as messages `early` about it have arrived."""
     peer.give = 0
-    argument = bytearray(b"before!!" * 3000)
-    payload = message(ONE, 0, (b"argument", argument))
-    handle = peer.endpoint.call(ONE, payload, ReplyBound(8))
-    if reported:
-        octets = peer.header(ONE, REPTERR) + words(ONE, 0, 0, 0, BADCONT)
+    call = peer.endpoint.call(ONE, message(ONE, 0, (b"argument", argument)), ReplyBound(8))
+    for octets in early:
         peer.qp.post_send("send", [octets], signaled=False)
-        # One Send of either side: the first transmission, and the report about it.
+    for _ in early:
+        # One Send of either side.
         peer.link.progress(1)
         peer.endpoint.progress()
-        assert peer.endpoint.statistics.resent_plain == 1
-    peer.endpoint.abandon(handle)
+    return call
+
+
+REPORTED = words(ONE, 0, 0, 0, BADCONT)
+
+
+@each_case("reported", [False, True])
+def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported: bool) -> None:
+    """Also where the call is to go out again while the rest of the refused messages is on its way."""
+    peer = client(give=2)
+    argument = bytearray(b"before!!" * 3000)
+    early = [peer.header(ONE, REPTERR) + REPORTED] if reported else []
+    peer.endpoint.abandon(sending(peer, argument, *early))
     argument[:] = b"after!!!" * 3000
     peer.run()
     assert all(b"after!!!" not in octets for octets in peer.received)
@@ -208,6 +215,36 @@ def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported
     (closed,) = peer.endpoint_events()
     assert isinstance(closed, Closed)
     assert "still being sent" in closed.reason
+
+
+@each_case(
+    ("kind", "body", "response", "ends"),
+    [
+        (0, bytes(16) + words(ONE, 1), True, ReplyArrived),
+        (XMTRESP, words(0, 1, 8, ONE, 1), True, ReplyArrived),
+        (XMTRESP, b"", True, CallFailed),
+        (4, words(10), True, CallFailed),
+        (REPTERR, REPORTED, False, None),
+    ],
+)
+def test_a_call_that_is_answered_early_ends_after_all_of_it_has_been_sent(
+    kind: int, body: bytes, response: bool, ends: type | None
+) -> None:
+    """Before that its caller might change the arguments, and the peer would get what they are changed to."""
+    peer = client(give=8)
+    peer.give = 0
+    early = peer.header(ONE, kind, response=response) + body
+    call = sending(peer, bytearray(40_000), early, early)
+    assert peer.endpoint_events() == []
+    assert call.sending
+    # Of two answers the first one counts.
+    statistics = peer.endpoint.statistics
+    assert (statistics.bad_xids, statistics.resent_plain) == (1, 0)
+    assert kinds(peer.heard()) == [XMTREQ, 0x103, 0x103, 0x103] + [0] * (0 if ends else 3)
+    assert statistics.bad_xids == 1
+    assert [type(event) for event in peer.endpoint_events()] == ([ends] if ends else [])
+    assert not call.sending
+    assert not peer.endpoint.requester.early
 
 
 @pytest.mark.req("V2-51")

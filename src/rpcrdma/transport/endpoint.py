@@ -465,6 +465,8 @@ class Endpoint:
                     if message.kind is Kind.REPLY:
                         assert self.responder is not None
                         self.responder.on_sent(message)
+                    elif self.requester is not None and message in self.requester.early:
+                        self.requester.early.pop(message)()
         elif verb is Verb.RDMA_READ:
             assert self.responder is not None
             self.responder.on_read(wr, completion.status)

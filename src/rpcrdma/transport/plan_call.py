@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma import limits
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.chunks import segments_needed
 from rpcrdma.transport.dialects.dialect import Geometry
 
@@ -31,6 +33,7 @@ __all__ = [
     "PlanLimits",
     "cheap_call_octets",
     "cheap_reply_octets",
+    "check_one_message",
     "plan_call",
     "plan_far_call",
 ]
@@ -144,6 +147,23 @@ def cheap_reply_octets(receive_octets: int, geometry: Geometry) -> int:
     """
     in_messages = receive_octets + (_REPLY_MESSAGES_MAX - 1) * (receive_octets - geometry.piece_header)
     return max(in_messages, _REPLY_IN_MESSAGES_OCTETS)
+
+
+def check_one_message(octets: int, bound: ReplyBound, plan_limits: PlanLimits) -> None:
+    """Checks that a call of `octets`, and its largest reply by `bound`, fit one message each, without chunks.
+
+    Raises:
+        LocalProtocolError: one of them does not.
+    """
+    most_sent, most_received = plan_limits.send_octets, plan_limits.receive_octets
+    call_octets = plan_limits.geometry.call_header + octets
+    reply_octets = plan_limits.geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
+    reply_octets += sum((length + 3) & ~3 for length in bound.items)
+    if call_octets > most_sent or reply_octets > most_received:
+        raise LocalProtocolError(
+            f"a call of {call_octets} octets with a reply of up to {reply_octets} needs chunks: without them the "
+            f"limits are {most_sent} and {most_received}"
+        )
 
 
 @functools.lru_cache(_PLANS_KEPT)

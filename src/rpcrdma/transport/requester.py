@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 from rpcrdma.errors import LocalProtocolError, OutOfMemory, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
-from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
@@ -25,7 +25,7 @@ from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call, plan_far_call
+from rpcrdma.transport.plan_call import PLAIN, check_one_message, plan_call, plan_far_call
 from rpcrdma.transport.reactions import RESENT, CallForm, form_after, has_fewest
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -48,7 +48,7 @@ class Requester:
     `carrier` decides which calls an extension carries; None: no extension does.
     """
 
-    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier", "untimed")
+    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier", "early", "untimed")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
@@ -61,6 +61,8 @@ class Requester:
         """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
         self.untimed: list[Call] = []
         """Timed calls that wait or are sent again; the owner sets `sent_ns` of each that is sent, and removes it."""
+        self.early: dict[Call, Callable[[], object]] = {}
+        """Calls that a message has ended while a Send may read their arguments: the endpoint ends them after it."""
 
     @property
     def in_flight(self) -> int:
@@ -140,7 +142,6 @@ class Requester:
         else:
             return
         if call.sending:
-            # The queue pair may still read the argument of the first try of a call that waits to be sent again.
             self._session.qp.abort("a call was given up whose argument was still being sent")
         call.payload = None
         call.into = ()
@@ -165,8 +166,11 @@ class Requester:
         inline: Sequence[Buffer] | None = None
         try:
             if not short:
-                general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
-                inline = self._expose(message, payload) if general else self._inline(payload, bound)
+                if self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
+                    inline = self._expose(message, payload)
+                else:
+                    check_one_message(payload.length, bound, session.plan_limits)
+                    inline = [payload.joined()]
             # The message may be sent after the call was abandoned, when its caller may have changed the items' memory.
             whole = payload.joined() if inline is None and payload.items else payload.reduced
         except RpcRdmaError:
@@ -185,24 +189,6 @@ class Requester:
         message.payload = None
         del self.calls[message.xid]
         self._session.events.append(CallFailed(message, error))
-
-    def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """Returns a copy of the whole encoded call as a gather list, for a direction without chunks.
-
-        `bound`: the most octets of results. Raises LocalProtocolError if call or largest reply exceed one message.
-        """
-        session = self._session
-        geometry = session.dialect.geometry
-        most_sent, most_received = session.send_octets, session.receive_octets
-        call_octets = geometry.call_header + payload.length
-        reply_octets = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
-        reply_octets += sum((length + 3) & ~3 for length in bound.items)
-        if call_octets > most_sent or reply_octets > most_received:
-            raise LocalProtocolError(
-                f"a call of {call_octets} octets with a reply of up to {reply_octets} needs chunks: without them the "
-                f"limits are {most_sent} and {most_received}"
-            )
-        return [payload.joined()]
 
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
         """Plans a call, offers it to the extension that may carry it (`carrier`), and registers its memory.
@@ -282,6 +268,8 @@ class Requester:
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
+        if call.sending:
+            return self._put_off(call, partial(self.on_reply, message, invalidated, results))
         if invalidated is not None and not self._accept_invalidation(call, invalidated):
             return True
         if results is not None and call.carried is None:
@@ -330,6 +318,8 @@ class Requester:
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
+        if call.sending:
+            return self._put_off(call, partial(self.on_refused, message, invalidated))
         if invalidated is not None and not self._accept_invalidation(call, invalidated):
             return True
         assert message.refusal is not None
@@ -372,12 +362,14 @@ class Requester:
         be fenced, which aborts the connection.
         """
         call = self.calls.get(xid)
-        if call is None or call.state is CallState.QUEUED:
+        if call is None or call.state is _QUEUED:
             return False
+        if call.sending:
+            return self._put_off(call, partial(self.fail, xid, error))
         if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         session = self._session
-        abandoned = call.state is CallState.ABANDONED
+        abandoned = call.state is _ABANDONED
         self._end(call, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
         session.statistics.calls_failed += 1
         session.statistics.bad_replies += isinstance(error, RemoteProtocolError)
@@ -386,6 +378,12 @@ class Requester:
         if self._outbox.queued:
             self._outbox.drain()
         return True
+
+    def _put_off(self, call: Call, end: Callable[[], object]) -> bool:
+        """Enters in `early` the function `end`, which ends `call`; returns False, with no effect, if it has one."""
+        entered = self.early.setdefault(call, end) is end
+        self._session.statistics.bad_xids += not entered
+        return entered
 
     def _send_again(self, call: Call, form: CallForm) -> None:
         """Sends a refused call again with its XID, in another `form`; reports `CallFailed` if it cannot be sent."""
@@ -413,6 +411,7 @@ class Requester:
         """
         calls = list(self.calls.values())
         self.calls.clear()
+        self.early.clear()
         session = self._session
         for call in calls:
             if call.exposure is not None:
