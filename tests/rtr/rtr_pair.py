@@ -30,7 +30,7 @@ def slab_memory(rtr: RoundTrip | None) -> list[range]:
 
 def slab_addresses(store: SlabStore) -> list[range]:
     """The addresses of all slabs that there are."""
-    return [range(start, start + len(slab.memory)) for slab in store.memory for start in [address_of(slab.view(0, 1))]]
+    return [range(start, start + len(memory)) for memory in store.memory for start in [address_of(memoryview(memory))]]
 
 
 class Exchange(NamedTuple):

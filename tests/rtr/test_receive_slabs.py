@@ -138,9 +138,28 @@ def test_beyond_so_many_slabs_each_has_one_slot_and_is_not_kept(monkeypatch: pyt
     whole, single = store.take_slab(), store.take_slab()
     assert (len(whole.memory), len(single.memory)) == (24 * SLOT, SLOT)
     assert (single.slots, single.spare) == (1, 0)
-    assert list(store.memory) == [whole]
+    assert list(store.memory) == [whole.memory]
     store.give_slab(single)
     assert store.take_slab() is not single
+
+
+def test_slabs_that_are_not_kept_count_as_long_as_their_items_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 3)
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_KEPT_MAX", 1)
+    store = SlabStore(HEAD, SLOT)
+    items = []
+    for slots in (16, 16, 16, 1, 1):
+        slab = store.take_slab()
+        assert slab.slots == slots
+        items.append(slab.view(0, 1))
+        slab.taken = slab.slots
+        store.give_slab(slab)
+    assert len(store.memory) == 3
+    del slab
+    items.clear()
+    # That of the one that is kept.
+    assert len(store.memory) == 1
+    assert store.take_slab().slots == 16
 
 
 SINGLES = [(XMTREQ, 1)]

@@ -273,9 +273,11 @@ class TransmissionPeer(BarePeer):
 
     @property
     def slabs_in_use(self) -> list[bool]:
-        """Of all slabs, whether anything refers to their memory."""
+        """Of the slabs of the connection and of the store, whether anything refers to their memory."""
         (store,) = self.extension._stores.values()
-        return [slab.in_use for slab in store.memory]
+        receives = self.endpoint._receives.pool
+        assert isinstance(receives, SlabReceives)
+        return [slab.in_use for slab in (receives._slab, *store._started, *store._retired) if slab is not None]
 
     def arrived(self) -> IncomingCall:
         (incoming,) = calls_in(self.endpoint_events())

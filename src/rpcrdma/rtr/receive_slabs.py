@@ -123,8 +123,8 @@ class SlabStore:
         self.shorts: list[memoryview] = []
         self._started: list[Slab] = []
         self._retired: deque[Slab] = deque()
-        self.memory: weakref.WeakSet[Slab] = weakref.WeakSet()
-        """All existing slabs of several slots."""
+        self.memory: weakref.WeakSet[PooledMemory] = weakref.WeakSet()
+        """The memory of all slabs of several slots, also of those that are not kept but have slots in use."""
 
     def take_head(self) -> memoryview:
         """Returns memory of `head_octets` for the header and the payload of a message, with unspecified content."""
@@ -138,7 +138,7 @@ class SlabStore:
     def take_slab(self) -> Slab:
         """Returns a slab with free slots: one partly given out, else a full one no longer in use, else a new one.
 
-        If there are RTR_SLABS_MAX slabs already, a new one has a single slot and is not reused.
+        If the memory of RTR_SLABS_MAX slabs is kept or in use, a new one has a single slot and is not reused.
         """
         if self._started:
             return self._started.pop()
@@ -151,7 +151,7 @@ class SlabStore:
         if len(self.memory) >= RTR_SLABS_MAX:
             return Slab(self.slot_octets, 1, 0)
         slab = Slab(self.slot_octets)
-        self.memory.add(slab)
+        self.memory.add(slab.memory)
         return slab
 
     def give_slab(self, slab: Slab) -> None:
