@@ -319,6 +319,10 @@ RTR_BUFFER_SEGMENTS_MAX = 272
 """Segments of one receive buffer: 1 MiB and its headers in pages of 4 KiB. Each takes some 150 octets while the
 connection lasts."""
 
+RTR_BUFFER_RUNS_MAX = 4
+"""Runs of segments of one length in a receive buffer that is filled by Sends; usual buffers have one. To find a layout
+for buffers with more could take a second, for each message of another size."""
+
 RTR_BUFFER_STRUCTURES_KEPT_MAX = 16
 """Receive buffer structures that connections share: clients of one kind all have the same. The largest take 40 KiB
 each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rpcrdma.limits import RTR_BUFFER_RUNS_MAX
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from support import raw_messages as raw
@@ -70,6 +71,20 @@ def test_a_peer_that_takes_no_responses_is_answered_without() -> None:
     (sent,) = peer.heard()
     assert sent.kind == 0
     assert DATA[:12_000] in sent.octets
+
+
+@each_case(("count", "carried"), [(RTR_BUFFER_RUNS_MAX, True), (RTR_BUFFER_RUNS_MAX + 1, False)])
+def test_buffers_with_many_runs_of_segments_get_nothing_by_sends(count: int, carried: bool) -> None:
+    runs = [(1, 256 << index % 2, 0, 1) for index in range(count)]
+    head = OCTETS - sum(length for _, length, _, _ in runs)
+    structure = words(OCTETS, 1 + count, 1, head, 0, 0, *(word for run in runs for word in run))
+    client = TransmissionPeer(Role.CLIENT, structure=structure)
+    client.call(1, argument=DATA[:2000])
+    assert client.heard()[0].kind == (XMTREQ if carried else 0)
+    server = TransmissionPeer(Role.SERVER, structure=structure)
+    server.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)), extra=7)
+    server.endpoint.reply(server.arrived(), message(XID, 1, (b"plain...", DATA[:2000])))
+    assert server.heard()[0].kind == (XMTRESP if carried else 0)
 
 
 def told_support(peer: TransmissionPeer) -> int:

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
-from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX, RTR_TRANSMISSIONS_MAX
+from rpcrdma.limits import (
+    RTR_BUFFER_RUNS_MAX,
+    RTR_BUFFER_STRUCTURES_KEPT_MAX,
+    RTR_LAYOUTS_TRIED_MAX,
+    RTR_TRANSMISSIONS_MAX,
+)
 from rpcrdma.rtr.messages import XMTCONT, TransmitContinue, encode_transmit_continue
 from rpcrdma.rtr.properties import (
     RECEIVE_STRUCTURE,
@@ -142,12 +148,14 @@ def lay_out(
     # The number of segments of one length does not depend on their position; other lengths need some attempts.
     count = sum(-(-octets // max(run.octets for run in runs)) for octets in items) if runs else 0
     for tried in range(count, count + RTR_LAYOUTS_TRIED_MAX):
-        found = _fill(first_header + 4 * tried, next_header, payload, items, runs, message_octets, frames_max)
+        header = first_header + 4 * tried
+        found = _fill(header, next_header, payload, items, runs, message_octets, frames_max)
         if found is None:
             # A longer header leaves less room.
             return None
-        if sum(map(len, found.numbers)) == tried:
-            return found
+        frames, taken = found
+        if sum(len(numbers) for ranges in taken for numbers in ranges) == tried:
+            return GroupLayout(frames, tuple(tuple(chain.from_iterable(ranges)) for ranges in taken), header)
     return None
 
 
@@ -159,11 +167,11 @@ def _fill(
     runs: Sequence[Run],
     message_octets: int,
     frames_max: int,
-) -> GroupLayout | None:
+) -> tuple[tuple[Frame, ...], list[list[range]]] | None:
     """Lays out a message whose first transmission has a header of `header` octets, segment numbers included.
 
-    The other arguments are those of `lay_out`. Returns the layout; None if the message does not fit. The caller checks
-    that the number of segment numbers in the layout is that for which `header` has room.
+    The other arguments are those of `lay_out`. Returns the transmissions, and for each item the segment numbers, as
+    ranges; None if the message does not fit. The caller checks that there are as many numbers as `header` has room for.
     """
     frames: list[Frame] = []
     room = message_octets - header
@@ -179,12 +187,12 @@ def _fill(
     end = message_octets - room + payload
     parts: list[tuple[int, int, int, int]] = []
     each = runs[-1].first + runs[-1].count if runs else 0
-    numbers: list[tuple[int, ...]] = []
+    numbers: list[list[range]] = []
     at = 0
     """The index of the current run."""
     for index, octets in enumerate(items):
         start = 0
-        taken: list[int] = []
+        taken: list[range] = []
         while start < octets:
             if at == len(runs):
                 if len(frames) + 1 >= frames_max:
@@ -200,18 +208,18 @@ def _fill(
             part = min(octets - start, usable * length)
             used = -(-part // length)
             number = len(frames) * each + first + skipped
-            taken += range(number, number + used)
+            taken.append(range(number, number + used))
             place = begin + skipped * length
             parts.append((place - end, index, start, start + part))
             start += part
             end = place + part
             if used == usable:
                 at += 1
-        numbers.append(tuple(taken))
+        numbers.append(taken)
     frames.append(Frame(payload, tuple(parts)))
     if len(frames) > frames_max:
         return None
-    return GroupLayout(tuple(frames), tuple(numbers), header)
+    return tuple(frames), numbers
 
 
 def transmissions(
@@ -292,13 +300,15 @@ def peer_of(told: Mapping[int, Any]) -> Peer:
     """Returns the abilities of a peer according to the transport properties that it has sent.
 
     `told` maps the number of each such property to its decoded value; properties that are absent have their defaults.
-    Limits above RTR_TRANSMISSIONS_MAX are lowered to it.
+    Limits above RTR_TRANSMISSIONS_MAX are lowered to it. A peer whose buffers have more than RTR_BUFFER_RUNS_MAX runs
+    is treated as one that takes no messages of the extension.
     """
     structure = told.get(RECEIVE_STRUCTURE)
+    runs = () if structure is None else runs_of(structure)
     return Peer(
-        told.get(RTR_SUPPORT, SUPPORT_DEFAULT),
+        told.get(RTR_SUPPORT, SUPPORT_DEFAULT) if len(runs) <= RTR_BUFFER_RUNS_MAX else SUPPORT_DEFAULT,
         _UNTOLD_OCTETS if structure is None else structure.octets,
-        () if structure is None else runs_of(structure),
+        runs,
         min(told.get(REQUEST_RECEIVE_LIMIT, REQUEST_RECEIVE_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
         min(told.get(RESPONSE_SEND_LIMIT, RESPONSE_SEND_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
     )
