@@ -239,12 +239,14 @@ def test_results_by_size_are_written_from_so_many_octets_on(
     assert (found.responses_max, request.extra_receives) == (1 + extra, extra)
 
 
-def test_results_by_size_are_written_at_the_earliest_beyond_the_least_size_that_is_moved() -> None:
+@each_case(("least", "plain", "way"), [(255, 40, "BY_SIZE"), (256, 40, "EXPLICIT"), (255, 160, "EXPLICIT")])
+def test_results_that_no_reply_holds_beside_the_others_are_written(least: int, plain: int, way: str) -> None:
+    """A reply of one transmission has 256 octets of segments, and as many before them."""
     sent = payload()
-    bounds = limits(direct_octets_min=300)
-    found = taken(calls(other=peer(responses_max=1)), call(sent, (400,), bounds=bounds))
+    one = calls(other=peer(responses_max=1))
+    found = taken(one, call(sent, (400,), plain=plain, bounds=limits(direct_octets_min=least)))
     ((_, _, (direction,)),) = first_header(found, sent).directions
-    assert (direction.least, direction.explicit_from) == (300, 301)
+    assert (direction.least, direction.way.name, found.responses_max) == (least, way, 1)
 
 
 def test_several_results_come_by_their_sizes_or_by_rdma_if_no_reply_holds_them() -> None:

@@ -46,6 +46,30 @@ def test_items_go_in_sends_alone_within_one_round_trip(length: int, transmission
     assert not pair.client_pd.regions
 
 
+@each_case("preference", list(Preference))
+@each_case(
+    ("rest", "bounds", "items"),
+    [
+        (40_000, (10_000,), (10_000,)),
+        # Just short enough for segments, and for no reply together with the rest.
+        (80_000, (260_000,), (229_000,)),
+        (40_000, (200_000, 200_000), (1000, 200_000)),
+        (40_000, (200_000, 200_000), (200_000, 200_000)),
+        (300_000, (20_000,), (20_000,)),
+    ],
+)
+def test_a_call_whose_reply_keeps_to_its_bound_runs_once(
+    preference: Preference, rest: int, bounds: tuple[int, ...], items: tuple[int, ...]
+) -> None:
+    pair = RtrPair(replace(ALWAYS, preference=preference), SERVER)
+    pair.client.call(5, message(5, 0), ReplyBound(rest + 4 * len(items), bounds))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(5, 1, (bytes(rest), None), *((b"", octets(length)) for length in items)))
+    pair.run()
+    assert [type(event) for event in pair.server_events()] == [ReplySent]
+    assert [type(event) for event in pair.client_events()] == [ReplyArrived]
+
+
 @pytest.mark.req("RT-34")
 @each_case("settings", [(SERVER, ALWAYS), (ALWAYS, ALWAYS)])
 def test_calls_of_both_directions_use_the_extension_by_the_preference_of_their_caller(

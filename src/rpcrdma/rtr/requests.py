@@ -32,6 +32,7 @@ from rpcrdma.rtr.messages import (
     Way,
     encode_transmit_request,
 )
+from rpcrdma.rtr.result_directions import direct_results
 from rpcrdma.transport import (
     NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,
@@ -63,8 +64,6 @@ _DATA = attrgetter("data")
 
 _REQUEST_OCTETS = 20
 """The length of a Transmit Request without items and directions."""
-_RESPONSE_OCTETS = 12
-"""The length of a Transmit Response without items."""
 _HEADERS_KEPT = 16
 """Encoded headers kept for calls of one size: a file handle of another length moves the Positions of items."""
 _PLANS_KEPT = 256
@@ -399,7 +398,9 @@ class RequestCarrier:
                 directed = 0
         if len(moved) > RTR_ITEMS_MAX or not (moved or directed):
             return None
-        results, extra_receives = self._direct(call, sizes[:directed], preference)
+        results, extra_receives = direct_results(
+            self._link, self._own, self._peer, call, sizes[:directed], preference, self.promises.left
+        )
         if results is None:
             return None
         explicit = preference is Preference.EXPLICIT
@@ -407,50 +408,6 @@ class RequestCarrier:
         if request is None and results and not explicit:
             request = self._lay_out(call, moved, results, sizes, explicit=True)
         return None if request is None else _Plan(request, results, sizes, extra_receives)
-
-    def _direct(
-        self, call: CallToCarry, sizes: Sequence[int], preference: Preference
-    ) -> tuple[Sequence[ResultDirection] | None, int]:
-        """Plans the directions for the results of a call: how the responder must place each bulk item of the reply.
-
-        `sizes`: the most octets of each result item that gets a direction. `preference`: the placement. Returns the
-        directions, and the most transmissions of the reply beyond the first one. The directions are None if the call
-        should travel without the extension.
-        """
-        if not sizes:
-            return (), 0
-        limits = call.limits
-        least = limits.direct_octets_min
-        if not self._own.takes_responses or not self._peer.responses_max:
-            # A reply follows directions only in a Transmit Response.
-            return None, 0
-        if preference is Preference.EXPLICIT or not self._own.runs:
-            return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
-        link = self._link
-        frames_max = min(self._peer.response_frames(self._own), 1 + max(0, self.promises.left))
-        header = link.prefix_octets + _RESPONSE_OCTETS + (ITEM_OCTETS + LOCATION_OCTETS) * len(sizes)
-        layout = lay_out(
-            header,
-            link.prefix_octets + CONTINUE_OCTETS,
-            REPLY_ALLOWANCE_OCTETS + call.results,
-            tuple(size for size in sizes if size),
-            self._own.runs,
-            min(link.receive_octets, self._own.octets),
-            frames_max,
-        )
-        exposable = sum(segments_needed(size, limits.segment_octets_max) for size in sizes) <= limits.segments_max
-        if layout is not None and not (preference is Preference.BY_SIZE and exposable):
-            way = Way.CHOICE if preference is Preference.CHOICE and exposable else Way.SEGMENTS
-            return [ResultDirection(least, way)] * len(sizes), len(layout.frames) - 1
-        if preference is Preference.AUTO:
-            return None, 0
-        if layout is None and len(sizes) > 1:
-            return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
-        # One buffer is left for the header and the rest of the reply.
-        each = sum(run.octets * run.count for run in self._own.runs)
-        threshold = max(least + 1, each * max(1, frames_max - 1))
-        most = [threshold] if layout is None else [min(threshold, size) for size in sizes]
-        return [ResultDirection(least, Way.BY_SIZE, explicit_from=octets) for octets in most], frames_max - 1
 
     def _lay_out(
         self,
