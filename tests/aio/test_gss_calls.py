@@ -494,7 +494,10 @@ class Giving(Echo):
 
 @each_case("transport", ["tcp", "1", "2"])
 @with_threads
-async def test_a_reply_for_whose_protection_there_is_no_memory_is_an_error(transport: str) -> None:
+async def test_a_reply_for_whose_protection_there_is_no_memory_is_an_error(
+    caplog: pytest.LogCaptureFixture, transport: str
+) -> None:
+    caplog.clear()
     mechanism = FakeMechanism()
     least = 0
 
@@ -512,6 +515,8 @@ async def test_a_reply_for_whose_protection_there_is_no_memory_is_an_error(trans
             await connection.call(GIVE, 2 * MIB)
         assert len(await connection.call(GIVE, 5)) == 5
         assert server.statistics().buffer_octets_lent == 0
+    names = ("RPCSEC_GSS_INIT", "GIVE")
+    assert caplog.messages == [f"{name} was answered with SYSTEM_ERR: no memory is left" for name in names]
 
 
 @pytest.mark.thorough

@@ -25,7 +25,7 @@ from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Payload
 from support.cases import each_case
-from support.programs import bulk_of, opaque_of, procedure
+from support.programs import WORD, bulk_of, opaque_of, procedure
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
@@ -33,10 +33,11 @@ pytestmark = pytest.mark.usefixtures("each_provider")
 GIVE = procedure(0x20000023, 1, "give", result=opaque_of(4 * MIB))
 TAKE = procedure(0x20000023, 2, "take", opaque_of(4 * MIB))
 COPY = procedure(0x20000023, 3, "copy", result=bulk_of(200), bound=ReplyBound(4, (200,)))
+HOLD = procedure(0x20000023, 4, "hold", (WORD[0], Mock(side_effect=MemoryError)))
 
 
 class Plain(Service):
-    PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE, 3: COPY})
+    PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE, 3: COPY, 4: HOLD})
 
     def __init__(self) -> None:
         self.ran = self.ran_ns = 0
@@ -48,6 +49,9 @@ class Plain(Service):
 
     def take(self, args: bytes, context: CallContext) -> int:
         return len(args)
+
+    def hold(self, args: int, context: CallContext) -> int:
+        return args
 
     def copy(self, args: int, context: CallContext) -> bytes:
         return bytes(args)
@@ -119,13 +123,18 @@ async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None
         assert await client.call(TAKE, bytes(MIB)) == MIB
 
 
-async def test_a_reply_without_memory_for_its_copy_fails_its_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_for_which_there_is_no_memory_fails_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async with joined(Plain()) as client:
         with monkeypatch.context() as patch:
             patch.setattr(answering, "detached", Mock(side_effect=MemoryError))
             with pytest.raises(RemoteSystemError):
                 await client.call(GIVE, 1)
+        with pytest.raises(RemoteSystemError):
+            await client.call(HOLD, 1)
         assert await client.call(GIVE, 1) == bytes(1)
+    assert caplog.messages == [f"{name} was answered with SYSTEM_ERR: no memory is left" for name in ("GIVE", "HOLD")]
 
 
 @pytest.mark.versions("2", "2-rtr")

@@ -48,6 +48,11 @@ class AnswerLog:
         name = _name(call)
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
+    def out_of_memory(self, call: ServerCall) -> None:
+        """Logs a warning that `call` is answered with SYSTEM_ERR, as there is no memory for its arguments or reply."""
+        name = _name(call)
+        self._log.log(logging.WARNING, "memory " + name, "%s was answered with SYSTEM_ERR: no memory is left", name)
+
     def long_call(self, peer: str, why: str) -> None:
         """Logs a warning about a call that was answered with GARBAGE_ARGS because it is too long.
 

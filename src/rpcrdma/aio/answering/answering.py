@@ -17,6 +17,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.context_turns import Outcome
 from rpcrdma.rpc.gss.protection import CallDropped, CallWaits
+from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
 from rpcrdma.xdr.codec import Payload
 
@@ -80,6 +81,8 @@ class Answering:
             if refused is None and call.route.procedure.named is not None:
                 call.procedure = call.route.procedure.named(call.args)
         if refused is not None:
+            if call.status == AcceptStat.SYSTEM_ERR.name:
+                self.runner.log.out_of_memory(call)
             call.answer(refused)
         elif call.route.at_most_once:
             self._at_most_once.run(call)
@@ -129,6 +132,7 @@ class _Run:
             lasting = detached(reply)
         except MemoryError as error:
             # The call has run, as where its result finds no memory.
+            self._at_most_once.runner.log.out_of_memory(first)
             lasting = reply = first.failure(error)
         cache = self._at_most_once.cache
         cache.finish(known, lasting, self._at_most_once.time())

@@ -75,6 +75,9 @@ class CallSource(Protocol):
     def drop(self, call: ServerCall) -> None:
         """Ends `call` without a reply and releases its memory."""
 
+    def out_of_memory(self, call: ServerCall) -> None:
+        """Logs that `call` is answered with SYSTEM_ERR, as there is no memory for its protected reply."""
+
 
 class SingleRun(Protocol):
     """The one execution of a call that must not run twice; `ServerCall.once` refers to it while its handler runs.
@@ -224,6 +227,7 @@ class ServerCall(IncomingCall):
             try:
                 protected = outcome()
             except MemoryError as error:
+                self.source.out_of_memory(self)
                 protected = protection.protect(self.failure(error))
             self.answer(protected, sealed=True)
             if self.on_sealed is not None:

@@ -214,6 +214,11 @@ class RdmaCallsTaken:
             # The credit of the call may have been granted again, in a message that the peer waits for.
             self._on_answered()
 
+    def out_of_memory(self, call: ServerCall) -> None:
+        """Logs that `call` is answered with SYSTEM_ERR, as there is no memory for its protected reply."""
+        assert self._answering is not None
+        self._answering.runner.log.out_of_memory(call)
+
     def _log_refusal(self, call: ServerCall) -> None:
         if self._answering is not None and call.procedure is not None:
             remedy = f"the client has to offer more, or fewer segments ({REPLY_BOUND_REMEDY})"

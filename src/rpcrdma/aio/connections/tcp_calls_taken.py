@@ -269,6 +269,11 @@ class TcpCallsTaken:
         else:
             self.go_on()
 
+    def out_of_memory(self, call: ServerCall) -> None:
+        """Logs that `call` is answered with SYSTEM_ERR, as there is no memory for its protected reply."""
+        assert self._answering is not None
+        self._answering.runner.log.out_of_memory(call)
+
     def _send(self, reply: Payload, call: ServerCall | None = None) -> None:
         stream = self.stream
         stream.send(reply, call)
