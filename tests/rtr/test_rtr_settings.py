@@ -71,6 +71,18 @@ def test_receive_buffers_have_a_head_and_then_segments(
     assert any(placeable for _, _, placeable in found) == bool(segments)
 
 
+def test_segments_that_are_too_many_for_a_receive_buffer_are_named() -> None:
+    config = RoundTripConfig(segment_octets=128)
+    assert config.structure(1024 + 271 * 128).groups[1][0] == 271
+    with pytest.raises(ValueError, match=r"^segment_octets 128: .* of 35840 octets .* at most 272 segments"):
+        RoundTrip(config, receive_octets=1024 + 272 * 128)
+
+
+def test_an_unknown_placement_is_named_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"^placement 'RTR': choose one of auto, rtr, choice, by-size, explicit, rdma"):
+        Preference("RTR")
+
+
 @each_case("choice", ["", "on", "RTR"])
 def test_another_word_is_no_choice(choice: str) -> None:
     with pytest.raises(ValueError, match="choose one of auto, rtr, off"):

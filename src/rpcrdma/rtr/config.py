@@ -17,8 +17,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from mmap import PAGESIZE
+from typing import NoReturn
 
-from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
+from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 
 __all__ = ["EXTENSION_CHOICES", "Costs", "Preference", "RoundTripConfig", "extension_choice", "prefers_segments"]
@@ -46,6 +47,10 @@ class Preference(enum.Enum):
     """By RDMA, described in messages of the extension."""
     RDMA = "rdma"
     """By RDMA or inline, without the extension."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"placement {value!r}: choose one of {', '.join(each.value for each in cls)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +132,18 @@ class RoundTripConfig:
 
         Args:
             octets: the size of each buffer.
+
+        Raises:
+            ValueError: a buffer would have more than RTR_BUFFER_SEGMENTS_MAX segments.
         """
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:
             return BufferStructure.plain(octets)
+        if count >= RTR_BUFFER_SEGMENTS_MAX:
+            raise ValueError(
+                f"segment_octets {self.segment_octets}: a receive buffer of {octets} octets has at most "
+                f"{RTR_BUFFER_SEGMENTS_MAX} segments, choose larger ones"
+            )
         head = octets - count * self.segment_octets
         return BufferStructure(
             octets,

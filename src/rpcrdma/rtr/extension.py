@@ -68,16 +68,17 @@ class RoundTrip:
     Args:
         config: the settings; None for the defaults.
         receive_octets: size of announced buffers; `TransportConfig.offered_receive_octets` bounds messages, too.
+
+    Raises:
+        ValueError: a buffer of that size would have too many segments.
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
         self.config = config = config or RoundTripConfig()
         self.structure = structure = config.structure(receive_octets)
-        runs = runs_of(structure)
-        self.own = Peer(config.support, structure.octets, runs, config.requests_max, config.responses_max)
+        self.own = Peer(config.support, structure.octets, runs_of(structure), config.requests_max, config.responses_max)
         self._stores: dict[int, SlabStore] = {}
-        uncalled = self._rows(config.support & ~Support.REQUEST, None)
-        self.extension = self._rows(config.support, uncalled)
+        self.extension = self._rows(config.support, self._rows(config.support & ~Support.REQUEST, None))
 
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
         """Builds the `Extension` of an end: its header types with their handlers, its properties, its receive buffers.
@@ -110,9 +111,7 @@ class RoundTrip:
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
-        if slot not in self._stores:
-            self._stores[slot] = SlabStore(head, slot)
-        return SlabReceives(self._stores[slot])
+        return SlabReceives(self._stores.setdefault(slot, SlabStore(head, slot)))
 
     def _on_ready(self, link: ExtensionLink) -> None:
         link.state = connection = _Connection(self, link)
