@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.messages import Explicit, InSegments, Item, NotPlaced, decode_transmit_request
 from rpcrdma.rtr.requests import NOT_TAKEN, Promises, Results
@@ -157,6 +157,14 @@ def test_by_the_rule_results_that_come_in_plain_messages_come_so() -> None:
     assert first_header(taken(carrier, call(sent, results, bounds=more)), sent).directions == ()
     assert len(first_header(taken(calls(), call(sent, results, bounds=more)), sent).directions) == 1
     assert carrier.take(call(payload(), results, bounds=more)) is None
+
+
+@each_case("preference", WITHOUT_RULE)
+def test_a_call_whose_reply_may_need_a_chunk_goes_without_the_extension(preference: Preference) -> None:
+    # The header, the allowance, and an item with its padding that is too short to be directed.
+    most = CONTINUED_OCTETS_MAX - 44 - 32 - 16
+    assert calls(preference).take(call(payload(100), (15,), plain=most)) is not None
+    assert calls(preference).take(call(payload(100), (15,), plain=most + 1)) is None
 
 
 @each_case("room", [7, 8])

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import CALL_ATTEMPTS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.config import Costs, Preference, prefers_segments
 from rpcrdma.rtr.layout import (
     CONTINUE_OCTETS,
@@ -389,14 +389,17 @@ class RequestCarrier:
             if size >= worth:
                 directed = index
         moved = tuple(index for index, item in enumerate(payload.items) if len(item.data) >= worth)
+        geometry = limits.geometry
+        whole = sum((size + 3) & ~3 for size in call.result_items) + REPLY_ALLOWANCE_OCTETS + call.results
         if preference is Preference.AUTO:
-            geometry = limits.geometry
             if geometry.call_header + payload.length <= limits.call_octets_max:
                 moved = ()
-            whole = sum((size + 3) & ~3 for size in sizes) + REPLY_ALLOWANCE_OCTETS + call.results
             if geometry.reply_header + whole <= limits.reply_octets_max:
                 directed = 0
         if len(moved) > RTR_ITEMS_MAX or not (moved or directed):
+            return None
+        if not directed and geometry.reply_header + whole > CONTINUED_OCTETS_MAX:
+            # The reply needs memory that only a call without the extension offers.
             return None
         results, extra_receives = direct_results(
             self._link, self._own, self._peer, call, sizes[:directed], preference, self.promises.left
