@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from mmap import PAGESIZE
 
 import pytest
@@ -157,6 +158,19 @@ def test_connections_share_memory_that_has_the_length_that_they_want() -> None:
     # Sizes that alternate, as those of two servers, have their memory kept.
     last = rtr.extension.receives(36864)
     assert last._store is first._store
+
+
+def test_memory_ends_with_the_last_connection_although_the_extension_is_kept() -> None:
+    """Each set of extensions is kept in tables, as that of the next connection may be the same."""
+    rtr = RoundTrip()
+    assert rtr.extension.receives is not None
+    first, second = rtr.extension.receives(36864), rtr.extension.receives(36864)
+    first.give_back(first.draw())
+    memory = weakref.ref(first._store)
+    del first
+    assert memory() is second._store
+    del second
+    assert memory() is None
 
 
 WORDS = ["nothing", "requests", "responses", "requests, responses", "continued"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Sequence
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
@@ -77,7 +78,8 @@ class RoundTrip:
         self.config = config = config or RoundTripConfig()
         self.structure = structure = config.structure(receive_octets)
         self.own = Peer(config.support, structure.octets, runs_of(structure), config.requests_max, config.responses_max)
-        self._stores: dict[int, SlabStore] = {}
+        # Weak, so that the memory ends with the last connection: cached tables keep this object longer.
+        self._stores: weakref.WeakValueDictionary[int, SlabStore] = weakref.WeakValueDictionary()
         self.extension = self._rows(config.support, self._rows(config.support & ~Support.REQUEST, None))
 
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
@@ -456,11 +458,8 @@ class _Connection:
             return False
         direction = _REPLY if message.kind in {Kind.REPLY, Kind.ERROR} else _CALL
         code = ReportCode.OPTIONAL_TYPE if message.kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
-        self._give_up(
-            TransmissionFault(code, XMTCONT, _TYPE.unpack_from(data)[0]),
-            TransmissionId(message.xid, direction, 0),
-            None,
-        )
+        fault = TransmissionFault(code, XMTCONT, _TYPE.unpack_from(data)[0])
+        self._give_up(fault, TransmissionId(message.xid, direction, 0), None)
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:

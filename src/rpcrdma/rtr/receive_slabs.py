@@ -113,7 +113,10 @@ class SlabStore:
     of several adjacent slots in a slab. `shorts` are unused buffers of one piece for messages of up to `short_octets`.
     """
 
-    __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "short_octets", "shorts", "slot_octets")
+    __slots__ = (
+        "__weakref__", "_heads", "_retired", "_started", "head_octets", "memory", "short_octets", "shorts",
+        "slot_octets",
+    )  # fmt: skip
 
     def __init__(self, head_octets: int, slot_octets: int) -> None:
         self.head_octets = head_octets
