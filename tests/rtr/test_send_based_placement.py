@@ -56,6 +56,9 @@ def test_items_go_in_sends_alone_within_one_round_trip(length: int, transmission
         (40_000, (200_000, 200_000), (1000, 200_000)),
         (40_000, (200_000, 200_000), (200_000, 200_000)),
         (300_000, (20_000,), (20_000,)),
+        # The second item has no direction, and is in the way of the first.
+        (3900, (32_768, 1023), (32_768, 1023)),
+        (100, (2000,) * 20, (2000,) * 20),
     ],
 )
 def test_a_call_whose_reply_keeps_to_its_bound_runs_once(

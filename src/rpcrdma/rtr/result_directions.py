@@ -46,7 +46,7 @@ def direct_results(
         own: the abilities of this end.
         peer: the abilities of the other end.
         call: the call.
-        sizes: the most octets of each result item that gets a direction.
+        sizes: the most octets of each result item that gets a direction; further items stay in the payload stream.
         preference: the placement.
         promises_left: the most credits for further transmissions that can be promised.
     """
@@ -58,13 +58,14 @@ def direct_results(
     limits = call.limits
     least, segment_max = limits.direct_octets_min, limits.segment_octets_max
     frames_max = min(peer.response_frames(own), 1 + max(0, promises_left))
+    rest = REPLY_ALLOWANCE_OCTETS + call.results + sum((size + 3) & ~3 for size in call.result_items[len(sizes) :])
 
     def laid_out(items: tuple[int, ...], locations: int, stream: int = 0) -> GroupLayout | None:
         """Lays out a reply with items in segments, `locations` octets of locations, and `stream` octets of others."""
         return lay_out(
             link.prefix_octets + _RESPONSE_OCTETS + ITEM_OCTETS * len(sizes) + locations,
             link.prefix_octets + CONTINUE_OCTETS,
-            REPLY_ALLOWANCE_OCTETS + call.results + stream,
+            rest + stream,
             items,
             own.runs,
             min(link.receive_octets, own.octets),
