@@ -366,6 +366,30 @@ def test_names_that_python_keeps_for_itself_get_an_underscore() -> None:
     assert whole(module.decode_xdr_in, octets(module.encode_xdr_in, module.xdr_in(is_=item))) == module.xdr_in(item)
 
 
+@each_case(
+    ("members", "value"),
+    [
+        ("inner a; e a_b;", (0, 1)),
+        ("inner a; string word<4>; e a_b;", (0, "word", 1)),
+        ("inner a; string a_b<4>;", (0, "word")),
+        ("inner a; e a_b_; e a_b;", (1, 0, 1)),
+        ("e xdr_inner; inner_ pair;", (1, (0, 7))),
+    ],
+)
+def test_members_and_members_of_members_keep_their_values_whatever_their_names(members: str, value: Any) -> None:
+    module = load(
+        f"enum e {{ X = 0, Y = 1 }}; struct inner {{ e b; }}; struct inner_ {{ e b; int c; }};struct s {{ {members} }};"
+    )
+    item = module.s(*value)
+    for field, kind in module.s.__annotations__.items():
+        given = getattr(item, field)
+        if kind == "inner":
+            setattr(item, field, module.inner(given))
+        elif kind == "xdr_inner_":
+            setattr(item, field, module.xdr_inner_(*given))
+    assert whole(module.decode_s, octets(module.encode_s, item)) == item
+
+
 def test_a_discriminant_called_value_makes_way_for_the_arm() -> None:
     module = load("union u switch (int value) { case 1: int a; };")
     assert whole(module.decode_u, octets(module.encode_u, module.u(value_=1, value=2))) == module.u(1, 2)

@@ -36,6 +36,7 @@ class CodecWriter(ValueWriter):
         out = self.out
         recursive = name in self.module.recursive
         self._loops = 0
+        self._locals.clear()
         out.blank(2)
         depth = ["depth: int = 0"] if recursive else []
         out.call(f"def {verb}_{name}(", [*arguments.split(", "), *depth], f") -> {result}:")
@@ -149,7 +150,7 @@ class CodecWriter(ValueWriter):
     def _decode_run(self, run: list[model.Member], owner: str, tuple_name: str) -> list[Item]:
         if not self._is_group(run):
             (member,) = run
-            local = f"{member.name}_"
+            local = self._unused_local(f"{member.name}_")
             kind = model.strip(member.type)
             label = f"{owner}.{member.name}"
             if isinstance(kind, model.EnumRef):
@@ -158,7 +159,7 @@ class CodecWriter(ValueWriter):
                 self._assign(local, self._decode(kind, label))
             return [local]
         encoded = EncodedGroup()
-        group = DecodedGroup()
+        group = DecodedGroup(self._unused_local)
         values: list[Item] = []
         for member in run:
             label = f"{owner}.{member.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rpcrdma.xdr.language import model
@@ -106,8 +107,12 @@ def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, 
 
 @dataclass(slots=True)
 class DecodedGroup:
-    """Generated code that decodes a run of fixed-size fields: slots and octets so far, and the checks of slots."""
+    """Generated code that decodes a run of fixed-size fields: slots and octets so far, and the checks of slots.
 
+    `unused_local` returns a variable of the function that it has not returned before: the given one, or one like it.
+    """
+
+    unused_local: Callable[[str], str]
     slot: int = 0
     octets: int = 0
     checks: list[tuple[str, int, int, str, str]] = field(default_factory=list)
@@ -127,7 +132,8 @@ def decode_group(
         tuple_name: the variable with the tuple.
         label: the name of the value in errors.
         local: the local variable to which the caller's generated code assigns the value of an enumeration, checked as
-            `group.checks` says. For a structure, the names of its members' variables begin with `local`.
+            `group.checks` says, or a similar one if that is in use. For a structure, the names of its members'
+            variables begin with `local`.
         group: the run of fields so far.
         module: the model with the structures.
     """
@@ -144,6 +150,8 @@ def decode_group(
             group.octets += 4
             return f"{slot} == 1"
         case model.EnumRef(name):
+            # Member `a_b` and member `b` of the structure `a` have one name here.
+            local = group.unused_local(local)
             group.checks.append((name, group.slot, group.octets, label, local))
             group.slot += 1
             group.octets += 4

@@ -22,8 +22,16 @@ class ValueWriter:
         self.layouts: dict[tuple[str, tuple[str, ...]], str] = {}
         self._owner = ""
         self._loops = 0
+        self._locals: set[str] = set()
 
     # Names and bits of text
+
+    def _unused_local(self, name: str) -> str:
+        """Returns `name`, with underscores behind it until it is no other variable of the function, nor a class."""
+        while name in self._locals or name in self.module.classes:
+            name += "_"
+        self._locals.add(name)
+        return name
 
     def _layout(self, form: str, fields: list[str]) -> str:
         key = (form, tuple(fields))
