@@ -164,6 +164,24 @@ def test_a_short_name_that_is_taken_is_not_given_to_a_procedure() -> None:
     assert module.XPROC_READ.method == "read"
 
 
+def test_procedures_with_the_name_of_a_type_or_a_constant_are_told_apart() -> None:
+    module = load(
+        "struct READ { int at; }; const WRITE = 7;"
+        "program P { version V { int READ(READ) = 1; int WRITE(int) = 2; } = 1; } = 1;"
+    )
+    assert (module.V_READ.number, module.V_WRITE.number) == (1, 2)
+    assert whole(module.V_READ.decode_args, octets(module.encode_READ, module.READ(5))) == module.READ(5)
+    assert module.WRITE == 7
+
+
+def test_procedures_that_differ_in_case_or_prefix_alone_have_methods_of_their_own() -> None:
+    module = load("program P { version V { int FOOPROC_GET(int) = 1; int GET(int) = 2; int get(int) = 3; } = 1; } = 1;")
+    assert [module.V.procedures[number].method for number in (1, 2, 3)] == ["fooproc_get", "GET", "get"]
+    assert (module.V_Client.GET.procedure, module.V_Client.get.procedure) == (module.GET, module.get)
+    module = load("program P { version V { int IMPORT(int) = 1; int import(int) = 2; } = 1; } = 1;")
+    assert [module.V.procedures[number].method for number in (1, 2)] == ["IMPORT", "import_"]
+
+
 def test_void_reads_nothing() -> None:
     decoder = Decoder(b"abcd")
     load(COUNTER).COUNTERPROC_NULL.decode_args(decoder)

@@ -359,6 +359,26 @@ def test_anonymous_bodies_are_named_after_their_place() -> None:
     assert whole(module.decode_e, b"\0\0\0\2") is module.e.Y
 
 
+@each_case("order", [1, -1])
+def test_anonymous_bodies_have_other_names_than_types_and_constants(order: int) -> None:
+    parts = [
+        "struct s { struct { int a; } inner; enum { X = 1 } kind; struct { struct { int b; } d; } c; };",
+        "struct s_inner { hyper b; s_inner *next; };",
+        "enum s_kind { Y = 2 };",
+        "const s_c_d = 5;",
+    ]
+    module = load("".join(parts[::order]))
+    item = module.s(module.s_inner_2(1), module.s_kind_2.X, module.s_c(module.s_c_d_2(3)))
+    assert_octets(module, "s", item, "00000001 00000001 00000003")
+    assert whole(module.decode_s_inner, bytes(8)) == module.s_inner(0)
+    assert (list(module.s_kind), module.s_c_d) == ([module.s_kind.Y], 5)
+
+
+def test_the_name_of_the_bound_on_recursion_is_no_other_constants() -> None:
+    module = load("const MAX_DEPTH = 3; struct node { int a; node *left; node *right; };")
+    assert (module.xdr_MAX_DEPTH, module.MAX_DEPTH) == (3, 64)
+
+
 def test_names_that_python_keeps_for_itself_get_an_underscore() -> None:
     module = load("struct list { int from; opaque class<4>; int list; }; typedef list bytes; struct in { bytes is; };")
     item = module.xdr_list(from_=1, class_=b"ab", list=2)

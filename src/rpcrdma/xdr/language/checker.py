@@ -91,7 +91,8 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
     symbols = resolver.symbols
     places: dict[str, SourceSpan] = {}
     numbers: dict[int, str] = {}
-    methods: set[str] = set()
+    # In the class of a client, a method hides the constant of a procedure that is called like it.
+    taken = {spelt(procedure.name.name) for procedure in version.procedures for spelt in (module_name, field_name)}
     procedures: list[model.Procedure] = []
     for procedure in version.procedures:
         name = procedure.name.name
@@ -102,8 +103,9 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
         if number in numbers:
             symbols.error(procedure.number.place, f"{numbers[number]} has procedure number {number} too")
         numbers[number] = name
-        method = method_name(name, methods)
-        methods.add(method)
+        taken -= {module_name(name), field_name(name)}
+        method = method_name(name, taken)
+        taken.add(method)
         result = None if procedure.result is None else resolver.specifier(procedure.result, f"{name}_result")
         procedures.append(
             model.Procedure(name, method, number, _resolve_arguments(procedure, version, resolver), result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable
+from collections.abc import Container
 
 __all__ = ["definition_name", "enumerator_name", "field_name", "method_name", "module_name"]
 
@@ -11,7 +11,7 @@ _TAKEN = frozenset(
     {
         # Module-level names of the generated code itself.
         "Any", "Awaitable", "Buffer", "CallContext", "CallMethod", "ClientStub", "Composite", "DecodeError", "Decoder",
-        "Encoder", "Final", "Layout", "LocalProtocolError", "Memory", "OctetsMax", "PROGRAM", "Procedure",
+        "Encoder", "Final", "Layout", "LocalProtocolError", "MAX_DEPTH", "Memory", "OctetsMax", "PROGRAM", "Procedure",
         "ProcedureUnavailable", "Program", "ReplyBound", "Service", "SyncClientStub", "TypeAlias", "VoidCallMethod",
         "annotations", "attrgetter", "dataclass", "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
@@ -53,17 +53,20 @@ def enumerator_name(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
 
 
-def method_name(procedure: str, taken: Iterable[str]) -> str:
+def method_name(procedure: str, taken: Container[str]) -> str:
     """Returns the Python method name of a procedure: lower case, without a prefix such as `NFSPROC3_`.
 
     The prefix ends at the first underscore, with `PROC` or `PROC` and digits before it. The prefix stays if the name
-    without it is in `taken`, the names of other methods, or begins with no letter. A Python keyword gets "_" appended.
+    without it is in `taken`, the names of other methods and procedures, or begins with no letter. If the whole name in
+    lower case is in `taken` as well, it stays as it is. A Python keyword gets "_" appended.
 
     >>> method_name("NFSPROC3_READ", ())
     'read'
     """
     prefix, _, rest = procedure.partition("_")
     short = rest.lower() if rest and prefix.rstrip("0123456789").endswith("PROC") else procedure.lower()
-    if short in taken or not short[0].isalpha():
-        short = procedure.lower()
-    return field_name(short)
+    for name in (short, procedure.lower()):
+        method = field_name(name)
+        if name[0].isalpha() and method not in taken:
+            return method
+    return field_name(procedure)

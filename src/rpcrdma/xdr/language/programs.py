@@ -23,12 +23,17 @@ class ProgramWriter:
         self._sizes = MessageSizes(module)
         self._may_succeed = {item.name for item in module.enums if any(value == 0 for _, value in item.members)}
         """Names of the enumerations that have a value 0."""
-        self._taken = (
+        self._constants = (
             set(module.constants)
             | set(module.classes)
             | set(module.aliases)
             | {item.name for item in module.enums}
-            | {name for version in module.versions for name in (version.name, version.program)}
+            | {version.name for version in module.versions}
+        )
+        """Names that no further procedure gets."""
+        self._taken = (
+            self._constants
+            | {version.program for version in module.versions}
             | {procedure.name for version in module.versions for procedure in version.procedures}
         )
 
@@ -52,15 +57,14 @@ class ProgramWriter:
         If the module has one version of one program only, writes and adds `PROGRAM`, too, as another name of the
         version's `Program`.
         """
-        constants: set[str] = set()
         for version in self.module.versions:
             names = {
-                procedure.name: module_name(procedure.name)
-                if procedure.name not in constants
+                procedure.name: name
+                if (name := module_name(procedure.name)) not in self._constants
                 else f"{version.name}_{procedure.name}"
                 for procedure in version.procedures
             }
-            constants |= set(names)
+            self._constants.update(names.values())
             self._write_procedures(version, names)
             self._write_clients(version, names)
             self._write_service(version)

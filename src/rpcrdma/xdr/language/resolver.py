@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from rpcrdma.file_limits import XDR_CLASSES_NESTED_MAX, XDR_ITEMS_NESTED_MAX
@@ -62,6 +63,13 @@ class Resolver:
         self._values: dict[str, set[int]] = {}
         self._levels: dict[str, tuple[int, int]] = {}
         """For each typedef, how many arrays and pointers its type nests, and how many typedefs."""
+        self._alike: Counter[str] = Counter()
+        """For each name that anonymous types share, how many other names were looked at for them."""
+        self._owners: dict[str, object] = {module_name(name): None for name in symbols.constants}
+        """For each Python name of a constant or type, the body of the type, or another object that is no body."""
+        for name, definition in symbols.definitions.items():
+            body = definition.declaration.type if isinstance(definition, syntax.Typedef) else definition.body
+            self._owners[module_name(name)] = body
 
     def resolve_types(self) -> None:
         """Adds all constants, enumerations, structures, unions and typedefs of the definition to `module`."""
@@ -108,9 +116,14 @@ class Resolver:
     def specifier(self, kind: syntax.TypeSpecifier, owner: str) -> model.Type:
         """Returns the type of a type specifier.
 
-        An anonymous enumeration, structure or union is added to `module` under the name `owner`. A fault adds an error,
-        and the result is then some other type.
+        An anonymous enumeration, structure or union is added to `module` under the name `owner` or, if another type or
+        a constant has that name, OWNER_2, OWNER_3 ... A fault adds an error, and the result is then some other type.
         """
+        if isinstance(kind, syntax.EnumBody | syntax.StructBody | syntax.UnionBody):
+            wanted = owner
+            while self._owners.setdefault(module_name(owner), kind) is not kind:
+                self._alike[wanted] += 1
+                owner = f"{wanted}_{self._alike[wanted] + 1}"
         match kind:
             case syntax.Builtin("bool"):
                 return model.Boolean()
