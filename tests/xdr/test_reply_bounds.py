@@ -202,6 +202,21 @@ def test_opaque_arguments_say_by_their_octets_how_much_comes_back() -> None:
     assert bound("answer", text, "ask", given) == ReplyBound(4 + 4 * 16)
 
 
+@each_case("arms", ["case 0: twice b; default: once a;", "case 0: once a; default: twice b;"])
+def test_a_bound_counts_as_often_as_the_member_that_it_bounds(arms: str) -> None:
+    text = f"""
+        struct ask {{ unsigned int most; }};
+        struct twice {{ opaque one<1000>; opaque two<1000>; }};
+        struct once {{ opaque one<1000>; opaque more[16]; }};
+        union either switch (int n) {{ {arms} }};
+        pragma bound twice.one ask.most;
+        pragma bound twice.two ask.most;
+        pragma bound once.one ask.most;
+    """
+    for most in (0, 8, 1000):
+        assert bound("either", text, "ask", SimpleNamespace(most=most)).results >= 4 + max(8 + 2 * most, 20 + most)
+
+
 def test_a_bound_is_for_the_procedures_that_take_those_arguments() -> None:
     text = """
         struct ask { unsigned int most; };

@@ -7,6 +7,7 @@ arguments (`pragma bound`). Items that may be placed directly are counted apart.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -246,9 +247,11 @@ def _sum(one: Size, other: Size) -> Size:
 
 
 def _larger(one: Size, other: Size) -> Size:
-    if one.number >= other.number and set(other.terms) <= set(one.terms):
+    # One term may occur several times.
+    terms, others = Counter(one.terms), Counter(other.terms)
+    if one.number >= other.number and others <= terms:
         return one
-    if other.number >= one.number and set(one.terms) <= set(other.terms):
+    if other.number >= one.number and terms <= others:
         return other
     return _one_term(f"max({one}, {other})", max(one.most, other.most))
 
