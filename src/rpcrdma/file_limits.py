@@ -35,7 +35,13 @@ XDR_REMARKS_MAX = 100
 """Errors or warnings of one definition that are reported, the first ones by place: people read no more of them."""
 
 XDR_NAMES_COMPARED_MAX = 2000
-"""Names among which the hint for an unknown one is looked for: some milliseconds."""
+"""Names among which the hint for an unknown one is looked for: some milliseconds, or a second for names alike."""
+
+XDR_NAME_COMPARED_CHARACTERS_MAX = 40
+"""Characters of an unknown name for which a hint is looked for: the time of a comparison grows with their square."""
+
+XDR_HINTS_MAX = 10
+"""Errors after which no more hints are looked for."""
 
 XDR_PREPROCESSOR_S = 20.0
 """Seconds that a C preprocessor may take: files that include each other twice keep it busy for ever."""

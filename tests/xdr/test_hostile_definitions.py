@@ -13,8 +13,10 @@ from rpcrdma.file_limits import (
     XDR_BOUND_PRAGMAS_MAX,
     XDR_CLASSES_NESTED_MAX,
     XDR_DEFINITION_CHARACTERS_MAX,
+    XDR_HINTS_MAX,
     XDR_ITEMS_NESTED_MAX,
     XDR_NAME_CHARACTERS_MAX,
+    XDR_NAME_COMPARED_CHARACTERS_MAX,
     XDR_REMARKS_MAX,
     XDR_UNION_TYPES_MAX,
 )
@@ -311,6 +313,22 @@ SIZES = {
         + many(count, lambda number: f"all F{number}(s{number}) = {number};")
         + "} = 1; } = 9;"
     ),
+    "bounded results": lambda count: (
+        many(count, lambda number: f"struct s{number} {{ int a; }};")
+        + f"struct all {{ {many(count, lambda number: f's{number} m{number};')} opaque d<9>; }};"
+        + "struct a { unsigned n; }; program P { version V {"
+        + many(count, lambda number: f"all F{number}(a) = {number};")
+        + "} = 1; } = 9; struct other { opaque d<9>; };"
+        + "pragma bound all.d a.n; pragma bound other.d a.n;"
+    ),
+    "anonymous types of one name": lambda count: (
+        "program P { version V { int F(" + ", ".join(["struct { int a; }"] * count) + ") = 1; } = 1; } = 9;"
+    ),
+    "procedures of one name": lambda count: (
+        "program P { version V {"
+        + many(count, lambda number: f"int {''.join('aA'[number >> bit & 1] for bit in range(9))}(int) = {number};")
+        + "} = 1; } = 9;"
+    ),
     "pragmas": lambda count: (
         f"struct s {{ {many(count, lambda number: f'opaque m{number}<>;')} }};"
         + many(count, lambda number: f"pragma limit s.m{number} 5;")
@@ -368,6 +386,27 @@ def test_so_many_errors_and_warnings_are_told_and_the_rest_is_counted() -> None:
     warnings = compile_source(text, source_name="t.x", lenient=True).warnings
     assert len(warnings) == XDR_REMARKS_MAX + 1
     assert (warnings[-1].message, warnings[-1].severity) == (f"{1000 - XDR_REMARKS_MAX} more are not shown", "warning")
+
+
+def test_a_bound_within_each_of_many_levels_is_taken_at_its_most() -> None:
+    levels = many(24, lambda number: f"struct s{number + 1} {{ s{number} a; s{number} b; }};")
+    text = f"struct a {{ unsigned n; }}; struct s0 {{ opaque d<9>; }}; {levels} pragma bound s0.d a.n;"
+    calls = "program P { version V { s3 F(a) = 1; s24 G(a) = 2; } = 1; } = 9;"
+    found = loaded(text + calls).classes
+    assert found["F"].reply_bound(found["a"](1)).results == 8 * 8
+    assert found["G"].reply_bound(found["a"](1)).results == (1 << 24) * 16
+
+
+def test_for_few_and_short_unknown_names_a_similar_one_is_looked_for() -> None:
+    def hints(name: str, count: int) -> list[str]:
+        uses = many(count, lambda number: f"typedef {name} t{number}<3>;")
+        with pytest.raises(LanguageError) as caught:
+            compile_source(f"struct {name}s {{ int a; }}; {uses}", source_name="t.x")
+        return [remark.hint for remark in caught.value.diagnostics]
+
+    name = "n" * XDR_NAME_COMPARED_CHARACTERS_MAX
+    assert hints(name, XDR_HINTS_MAX + 5) == [f"did you mean {name}s?"] * XDR_HINTS_MAX + [""] * 5
+    assert hints(f"{name}n", 1) == [""]
 
 
 def test_bounds_have_a_number() -> None:

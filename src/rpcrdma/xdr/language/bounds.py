@@ -16,6 +16,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
     Pragmas with wrong names or types, repeated ones, and those for whose classes there is no procedure, become errors
     in `symbols`.
     """
+    returned: dict[str, set[str]] = {}
     for pragma in symbols.bounds:
         bounded = _member(module, symbols, pragma.target)
         argument = _member(module, symbols, pragma.argument)
@@ -25,6 +26,8 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
         arguments_class, argument_member, argument_kind = argument
         if not _can_be_bounded(symbols, pragma, kind):
             continue
+        if arguments_class not in returned:
+            returned[arguments_class] = _returned(module, arguments_class)
         counted = isinstance(argument_kind, model.VariableArray | model.LinkedList) * "len({})"
         if isinstance(argument_kind, model.VariableOpaque):
             counted = "memoryview({}).nbytes"
@@ -34,7 +37,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
                 f"{_spelt(pragma.argument)} bounds nothing",
                 "only an unsigned integer, or an opaque<>, array or list, whose length counts, can",
             )
-        elif not _has_procedure(module, result_class, arguments_class):
+        elif result_class not in returned[arguments_class]:
             symbols.error(
                 _place(pragma.target),
                 f"no procedure that takes {pragma.argument.type.name} returns {_spelt(pragma.target)}",
@@ -91,17 +94,17 @@ def _is_data(kind: model.Type) -> bool:
     return isinstance(kind, model.VariableOpaque | model.Text)
 
 
-def _has_procedure(module: model.Module, result_class: str, arguments_class: str) -> bool:
+def _returned(module: model.Module, arguments_class: str) -> set[str]:
+    """Returns the names of the classes in the results of the procedures that take `arguments_class`."""
+    results: set[str] = set()
     for version in module.versions:
         for procedure in version.procedures:
             if procedure.arguments is None or procedure.result is None:
                 continue
-            if model.strip(procedure.arguments) != model.ClassRef(arguments_class):
-                continue
             found = model.class_in(procedure.result)
-            if found is not None and result_class in {found, *model.reachable(module, found)}:
-                return True
-    return False
+            if found is not None and model.strip(procedure.arguments) == model.ClassRef(arguments_class):
+                results.add(found)
+    return model.reachable(module, results)
 
 
 def _spelt(target: syntax.Target) -> str:

@@ -22,6 +22,9 @@ UNBOUNDED = 0xFFFFFFFF
 _EXPRESSION_MAX = 90
 """Characters of one term, so that it fits a line; a longer term is replaced by its largest value."""
 
+_TERMS_MAX = 100
+"""Terms of a size, each a line of the generated function; a size with more is replaced by its largest value."""
+
 
 class _Term(NamedTuple):
     """The part of a size that depends on a call's arguments: a Python expression of `args`, and its largest value."""
@@ -243,7 +246,11 @@ def _with_words(extent: Extent, octets: int) -> Extent:
 
 def _sum(one: Size, other: Size) -> Size:
     number = one.number + other.number
-    return Size(UNBOUNDED) if number >= UNBOUNDED else Size(number, one.terms + other.terms)
+    if number >= UNBOUNDED:
+        return Size(UNBOUNDED)
+    # A structure that occurs twice in each of twenty levels would have its terms a million times.
+    size = Size(number, one.terms + other.terms)
+    return size if len(size.terms) <= _TERMS_MAX else Size(size.most)
 
 
 def _larger(one: Size, other: Size) -> Size:

@@ -5,6 +5,7 @@ Provisional: other releases may change these names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -320,10 +321,10 @@ def parts(item: Class) -> list[str]:
     return [name for kind in kinds if (name := class_in(kind)) is not None]
 
 
-def reachable(module: Module, start: str) -> set[str]:
-    """Returns the names of all classes within class `start`, at any depth; `start` only if it contains itself."""
-    seen: set[str] = set()
-    waiting = [start]
+def reachable(module: Module, starts: Iterable[str]) -> set[str]:
+    """Returns the names `starts` of classes, and those of all classes within these, at any depth."""
+    seen = set(starts)
+    waiting = list(seen)
     while waiting:
         for name in parts(module.classes[waiting.pop()]):
             if name not in seen:

@@ -7,7 +7,12 @@ import itertools
 from collections import Counter
 from collections.abc import Container, Iterable
 
-from rpcrdma.file_limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
+from rpcrdma.file_limits import (
+    XDR_BOUND_PRAGMAS_MAX,
+    XDR_HINTS_MAX,
+    XDR_NAME_COMPARED_CHARACTERS_MAX,
+    XDR_NAMES_COMPARED_MAX,
+)
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import enumerator_name
@@ -156,7 +161,8 @@ class Symbols:
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
         """Adds the error that a name is not defined.
 
-        The hint is a similar name in `known` or else, for a constant, the option -D; "" if there is none.
+        The hint is a similar name in `known` or else, for a constant, the option -D; "" if there is none. Similar
+        names are looked for while there are fewer than XDR_HINTS_MAX errors, and not for long names.
 
         Args:
             what: the kind of the name, such as "type" or "constant".
@@ -164,7 +170,8 @@ class Symbols:
             place: its place in the source.
             known: the names of this kind, of which at most XDR_NAMES_COMPARED_MAX are compared.
         """
-        compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
+        short = len(self.errors) < XDR_HINTS_MAX and len(name) <= XDR_NAME_COMPARED_CHARACTERS_MAX
+        compared = XDR_NAMES_COMPARED_MAX if short else 0
         close = difflib.get_close_matches(name, itertools.islice(known, compared), 1, 0.75)
         # Definitions for rpcgen leave some constants to headers of C.
         remedy = f"-D {name}=N gives it a value" if what == "constant" else ""
