@@ -236,6 +236,37 @@ async def test_at_the_end_of_the_process_where_no_thread_starts_calls_of_any_len
             assert mechanism.made == 2
 
 
+@each_case("transport", ["tcp", "2"])
+@with_threads
+async def test_the_loss_of_the_connection_over_which_a_context_is_made_ends_no_later_connection(transport: str) -> None:
+    own, go_on = FakeMechanism(blocks=True), asyncio.Event()
+
+    class Waiting(Echo):
+        async def echo(self, args: memoryview, context: CallContext) -> bytes:  # type: ignore[override]
+            self.callers.append(context)
+            await go_on.wait()
+            return bytes(args)
+
+    apart = Kerberos("krb5i", mechanism=own)
+    async with pair(transport, "krb5i", FakeMechanism(), service=Waiting(), security=apart) as (connection, echo, _):
+        first = asyncio.create_task(connection.call(ECHO, b"first"))
+        await until(lambda: echo.callers)
+        gate = Gate()
+        own.on_step = lambda: gate(GSS_SHORT_OCTETS + 1)
+        assert connection._gss is not None
+        connection._gss._renew_s = 0.0
+        second = asyncio.create_task(connection.call(ECHO, b"second"))
+        await gate.entered.wait()
+        connection._present.abort("cut off")
+        # The first call is sent again there, and waits for the context, too.
+        await connection.wait_reconnected(0)
+        await asyncio.sleep(0)
+        gate.open()
+        go_on.set()
+        assert [bytes(result) for result in await asyncio.gather(first, second)] == [b"first", b"second"]
+        assert connection.reconnects == 1
+
+
 @each_case("renewed", [False, True])
 @with_threads
 async def test_calls_that_wait_for_a_context_fail_as_lost_when_their_connection_is_closed(renewed: bool) -> None:

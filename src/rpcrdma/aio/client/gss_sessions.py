@@ -68,6 +68,8 @@ class GssSessions:
         self._renew_s: float | None = None
         self._ends_s: float | None = None
         self._making: asyncio.Task[GssSession] | None = None
+        self._making_over: SingleConnection | None = None
+        """The connection over which a context is or was made last."""
         self.principal: str | None = None
         """The client's principal; None before a context has been made."""
 
@@ -209,32 +211,40 @@ class GssSessions:
         Raises:
             UserAuthenticationFailed: no context can be made, and the present one is of no use; or the deadline of
                 `call` has passed.
-            TransportClosed: `close` was called meanwhile, or the connection ended.
+            TransportClosed: `close` was called meanwhile, or `connection` ended.
             RpcRdmaError: a call that makes the context failed in another way.
         """
         present = self._session
         making = self._making
         if making is None:
             self._program = call.procedure.program, call.procedure.version
+            self._making_over = connection
             making = self._making = self._loop.create_task(self._make(connection))
             making.add_done_callback(self._made)
+        over = self._making_over
         try:
             async with asyncio.timeout_at(call.deadline_s):
                 # A caller that is cancelled does not end it for the others.
                 await asyncio.wait([making])
-            if making.cancelled():
-                raise TransportClosed("the connection was closed on this side")
+        except TimeoutError:
+            raise UserAuthenticationFailed(
+                f"no context with {self._host} within the call's deadline; check that KDC and server answer"
+            ) from None
+        if making.cancelled():
+            raise TransportClosed("the connection was closed on this side")
+        try:
             return making.result()
+        except TransportClosed:
+            if over is connection:
+                raise
+            # An earlier connection has ended, not that of this call.
+            return await self._renewed(call, connection)
         except UserAuthenticationFailed:
             alive = self._ends_s is None or self._loop.time() < self._ends_s
             if present is None or present is not self._session or present.exhausted or not alive:
                 raise
             self._renew_s = self._loop.time() + _RENEW_AGAIN_S
             return present
-        except TimeoutError:
-            raise UserAuthenticationFailed(
-                f"no context with {self._host} within the call's deadline; check that KDC and server answer"
-            ) from None
 
     def _made(self, making: asyncio.Task[GssSession]) -> None:
         self._making = None
