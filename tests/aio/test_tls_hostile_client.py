@@ -445,6 +445,20 @@ def test_octets_before_the_record_that_ends_a_session_arrive(
     peer.close()
 
 
+@each_case("role", [Role.CLIENT, Role.SERVER])
+def test_octets_before_a_change_of_keys_that_cannot_be_answered_arrive(
+    hosts: Hosts, role: Role, tmp_path: Path
+) -> None:
+    end, peer, sealed = in_tls(hosts, role, tmp_path)
+    peer.send(sealed.record(b"data") + b"".join(sealed.change_of_keys() for _ in range(3)))
+    peer.close()
+    buffer = memoryview(bytearray(100))
+    assert (end.recvmsg_into([buffer]), bytes(buffer[:4]), end.more) == ((4,), b"data", True)
+    with pytest.raises(ConnectionError):
+        end.recvmsg_into([buffer])
+    end.close()
+
+
 ANSWER_OCTETS = 27
 """A record with a change of keys."""
 

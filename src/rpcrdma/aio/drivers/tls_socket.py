@@ -273,21 +273,32 @@ class TlsSocket:
                     at += got
                     count += got
         except ssl.SSLWantReadError:
-            # The answer to a change of keys, which TLS itself sends.
             self.more = len(self._held) >= _HEADER_OCTETS
-            self._send_out()
+            try:
+                # The answer to a change of keys, which TLS itself sends.
+                self._send_out()
+            except OSError as error:
+                return self._end_after(count, error.strerror or str(error))
             return count
         except ssl.SSLError as error:
             refusal = refusal_of(error, self._session)
             if refusal.cause == HostCause.REFUSED.value:
-                failure = str(refusal)
-            else:
+                return self._end_after(count, str(refusal))
+            with contextlib.suppress(OSError):
                 self._send_out()
-                reason = (error.reason or "not TLS").replace("_", " ").lower()
-                failure = f"octets were changed or are no TLS ({reason})"
-            if not count:
-                raise _ended(failure) from None
-            self._failure = failure
+            reason = (error.reason or "not TLS").replace("_", " ").lower()
+            return self._end_after(count, f"octets were changed or are no TLS ({reason})")
+        self.more = True
+        return count
+
+    def _end_after(self, count: int, failure: str) -> int:
+        """Returns `count`, the octets decrypted before an error; if it is 0, raises ConnectionError(`failure`).
+
+        Otherwise the next call of `_decrypt` raises the error.
+        """
+        if not count:
+            raise _ended(failure) from None
+        self._failure = failure
         self.more = True
         return count
 
