@@ -249,9 +249,8 @@ async def test_the_loss_of_the_connection_over_which_a_context_is_made_ends_no_l
 
     apart = Kerberos("krb5i", mechanism=own)
     async with pair(transport, "krb5i", FakeMechanism(), service=Waiting(), security=apart) as (connection, echo, _):
-        first = asyncio.create_task(connection.call(ECHO, b"first"))
+        first, gate = asyncio.create_task(connection.call(ECHO, b"first")), Gate()
         await until(lambda: echo.callers)
-        gate = Gate()
         own.on_step = lambda: gate(GSS_SHORT_OCTETS + 1)
         assert connection._gss is not None
         connection._gss._renew_s = 0.0
@@ -560,6 +559,31 @@ async def test_a_long_result_for_which_too_little_was_offered_comes_again_and_ru
         assert len(await connection.call(GIVE, 2 * MIB)) == 2 * MIB
         assert connection.statistics.resent_larger == 1
         assert len(giving.callers) == 1
+
+
+@pytest.mark.thorough
+@each_case("flavor", ["krb5i", "krb5p"])
+@with_threads
+async def test_a_call_that_is_refused_while_its_context_is_in_use_comes_again_after_that(flavor: str) -> None:
+    own, go_on = FakeMechanism(), asyncio.Event()
+
+    class Waiting(Giving):
+        async def give(self, args: int, context: CallContext) -> bytes:  # type: ignore[override]
+            await go_on.wait()
+            return super().give(args, context)
+
+    apart = Kerberos(flavor, mechanism=own)
+    async with pair("2", flavor, FakeMechanism(), service=Waiting(), security=apart) as (connection, giving, _):
+        await connection.call(ECHO, b"first")
+        result = asyncio.create_task(connection.call(GIVE, 2 * MIB))
+        own.on_use = gate = Gate()
+        long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
+        await gate.entered.wait()
+        go_on.set()
+        await until(lambda: connection.statistics.calls_failed)
+        gate.open()
+        assert [len(each) for each in await asyncio.gather(result, long)] == [2 * MIB, MIB]
+        assert len(giving.callers) == 3
 
 
 class _ClockError(Exception):

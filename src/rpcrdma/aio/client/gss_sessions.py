@@ -106,7 +106,7 @@ class GssSessions:
             again = True
 
     async def _protected(self, call: Call, connection: SingleConnection, protected: ProtectedCall) -> Any:
-        """Sends a call once, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
+        """Sends a call, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
 
         Long arguments and results are encrypted and decrypted in a thread. The context encrypts or decrypts for one
         call at a time; other calls wait for that, not for the reply.
@@ -117,10 +117,18 @@ class GssSessions:
         """
         turns = protected.session.turns
         call.protection = protected
-        octets = protected.begin(call.procedure, call.args)
-        if turns.postpones(octets):
-            await self._in_turn(turns, functools.partial(protected.seal, call.xid, call.procedure), octets)
-        result = await connection.start(call)
+        while True:
+            octets = protected.begin(call.procedure, call.args)
+            if turns.postpones(octets):
+                await self._in_turn(turns, functools.partial(protected.seal, call.xid, call.procedure), octets)
+            try:
+                result = await connection.start(call)
+                break
+            except RpcRdmaError:
+                # Refused in its form: the connection sends it in another one, unless the context is in use.
+                if not protected.was_in_use:
+                    raise
+                protected.was_in_use = False
         if type(result) is not UnopenedReply:
             return result
         opened = await self._in_turn(turns, result.open, len(result.message.data))

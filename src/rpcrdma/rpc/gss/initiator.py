@@ -109,7 +109,7 @@ class ProtectedCall:
         ends: whether the call destroys the context.
     """
 
-    __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session")
+    __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session", "was_in_use")
 
     def __init__(self, session: GssSession, service: GssService, *, ends: bool = False) -> None:
         self.session = session
@@ -118,6 +118,8 @@ class ProtectedCall:
         self._sequence = 0
         self._content: bytes | None = None
         self._sealed: Payload | None = None
+        self.was_in_use = False
+        """Whether `encode_again` returned None because a thread used the context."""
 
     @property
     def _has_body(self) -> bool:
@@ -168,7 +170,8 @@ class ProtectedCall:
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
         """Encodes the call anew, as `encode`; returns None if a thread uses the context, or the context has ended."""
-        if self.session.turns.taken:
+        self.was_in_use = self.session.turns.taken
+        if self.was_in_use:
             return None
         try:
             return self.encode(xid, procedure, args)
