@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from rpcrdma import ConnectOptions, ReturningClient, connect, serve
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
+from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
@@ -112,6 +113,29 @@ async def test_calls_of_the_connection_pass_over_the_identifiers_of_unfinished_c
         assert await calling == 3
 
 
+async def test_callers_of_one_client_pass_over_the_identifiers_of_each_other(scheme: str) -> None:
+    async with rig(scheme) as (front, back, _, client):
+        assert await client.call(ADD, 1) == 1
+        back.gate.clear()
+        calling = asyncio.ensure_future(client.call(ADD, 2))
+        await until(lambda: back.entered == 2)
+        (xid,) = client._xids.taken
+        other = ReturningClient(front.callers[0])
+        other._xids = XidSource(xid)
+        other.came_back(front.callers[0])
+        assert await other.call(COUNT, 0) == 1
+        # The call of an earlier connection has moved here.
+        moved = ReturningClient(HalfOpen())  # type: ignore[arg-type]
+        moved._xids = XidSource(xid)
+        counting = asyncio.ensure_future(moved.call(COUNT, 0))
+        await asyncio.sleep(0)
+        moved.came_back(front.callers[0])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        back.gate.set()
+        assert (await calling, await counting) == (3, 3)
+
+
 async def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
     async with rig(scheme) as (front, back, connection, client):
         back.gate.clear()
@@ -131,6 +155,7 @@ class HalfOpen:
     """
 
     closed = False
+    xids_kept: Collection[int] = ()
 
     def __init__(self, answer: int | None = None, error: Exception | None = None) -> None:
         self.answer = answer
@@ -184,6 +209,7 @@ async def test_a_call_waits_on_an_earlier_connection_until_its_identifier_is_fre
     client.came_back(between)  # type: ignore[arg-type]
     await time_passes(1)
     before.call = outstanding  # type: ignore[method-assign]
+    before.xids_kept = before.xids
     client.came_back(before)  # type: ignore[arg-type]
     await time_passes(1)
     assert not calling.done()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -140,6 +140,10 @@ class ReverseCaller(Caller, Protocol):
             ValueError: `placement` is unknown.
             RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, TypeError: as `Caller.call`.
         """
+
+    @property
+    def xids_kept(self) -> Container[int]:
+        """The XIDs of unanswered calls on the connection, also of abandoned ones as long as a reply may come."""
 
     def ready(self, credential: Credential | None = None) -> None:
         """Permits `call`, once the server has learnt from a call, such as CREATE_SESSION, that the client takes calls.

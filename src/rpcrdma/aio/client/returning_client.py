@@ -73,6 +73,7 @@ class ReturningClient:
                 calling.reschedule(self._loop.time())
             self._calling.clear()
         self._client = client
+        self._xids.kept = client.xids_kept
         self._here = True
         self._returned.set()
 
@@ -124,13 +125,10 @@ class ReturningClient:
             raise not_seconds(timeout_s) from None
         xid = self._xids.take()
         breaches = 0
-        tried: set[ReverseCaller] = set()
         try:
             while True:
                 client = await self._wait_present(procedure, timeout_s, deadline_s)
                 left_s = deadline_s - self._loop.time()
-                again = client in tried
-                tried.add(client)
                 try:
                     async with asyncio.timeout(None) as calling:
                         self._calling[calling] = None
@@ -142,8 +140,9 @@ class ReturningClient:
                     _, semicolon, hint = str(error).partition(";")
                     raise _unanswered(procedure, timeout_s, semicolon + hint) from None
                 except LocalProtocolError:
-                    # Over RDMA the first transmission keeps the XID on its connection until it is answered there.
-                    if not again:
+                    # Over RDMA the first transmission keeps the XID on its connection until it is answered there, and a
+                    # call of another caller may have it on a connection to which this one has moved.
+                    if xid not in client.xids_kept:
                         raise
                     if left_s <= 0:
                         raise _unanswered(procedure, timeout_s) from None
@@ -153,7 +152,6 @@ class ReturningClient:
                     if not calling.expired():
                         raise
                 except TransportClosed as error:
-                    tried.discard(client)
                     breaches += error.protocol_error
                     if breaches >= _BREACHES_MAX:
                         raise
