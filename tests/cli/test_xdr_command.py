@@ -94,10 +94,22 @@ def test_the_lenient_dialect_warns(here: Path, capsys: pytest.CaptureFixture[str
     assert (here / "draft.py").read_text() == generated(DRAFT, "draft.x", lenient=True)
 
 
-def test_the_definition_is_never_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("compile", "counter.x", "-o", "counter.x") == 1
-    assert capsys.readouterr().err == "error: counter.x is the definition itself\nhint: name another file with -o\n"
+@each_case("output", ["counter.x", "./counter.x", "link.x"])
+def test_the_definition_is_never_overwritten(here: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    (here / "link.x").unlink(missing_ok=True)
+    (here / "link.x").symlink_to("counter.x")
+    assert run("compile", "counter.x", "-o", output) == 1
+    assert capsys.readouterr().err == f"error: {output} is the definition itself\nhint: name another file with -o\n"
     assert (here / "counter.x").read_text() == COUNTER
+    assert run("extract", "spec.txt", "-o", "./spec.txt") == 1
+    assert "error: ./spec.txt is the specification itself" in capsys.readouterr().err
+    assert (here / "spec.txt").read_text() == SPECIFICATION
+
+
+def test_a_byte_order_mark_is_no_part_of_a_definition(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "marked.x").write_text(COUNTER, encoding="utf-8-sig")
+    assert run("lint", "marked.x") == 0
+    assert capsys.readouterr() == ("", "")
 
 
 @each_case("command", ["compile", "lint", "extract"])

@@ -72,7 +72,7 @@ def _compile(arguments: argparse.Namespace) -> int:
         return ExitStatus.FAILED
     source.show(compiled.warnings)
     output = arguments.output or str(Path(arguments.file).with_suffix(".py"))
-    if output == arguments.file and output != "-":
+    if _is_input(output, arguments.file):
         return console.error(f"{output} is the definition itself", "name another file with -o")
     if not arguments.check:
         return _write(output, compiled.text)
@@ -122,7 +122,14 @@ def _extract(arguments: argparse.Namespace) -> int:
     if not text:
         hint = 'specifications mark it with "///" at the start of each line'
         return console.error(f"{arguments.file} has no XDR in it", hint)
-    return _write(arguments.output or "-", text)
+    output = arguments.output or "-"
+    if _is_input(output, arguments.file):
+        return console.error(f"{output} is the specification itself", "name another file with -o")
+    return _write(output, text)
+
+
+def _is_input(output: str, file: str) -> bool:
+    return "-" not in {output, file} and Path(output).is_file() and Path(output).samefile(file)
 
 
 def _write(file: str, text: str) -> int:

@@ -187,7 +187,8 @@ def read_text(file: str) -> str | None:
     """Reads a text file in UTF-8, or standard input for "-", of at most 64 Mi characters.
 
     Returns:
-        The text; None if it cannot be read or is longer, after printing an error.
+        The text, without the byte order mark of some editors; None if it cannot be read or is longer, after printing an
+        error.
     """
     from rpcrdma.commands.failures import tell  # noqa: PLC0415
 
@@ -203,7 +204,7 @@ def read_text(file: str) -> str | None:
         console.error(f"{file}: not UTF-8 text")
     else:
         if len(text) <= XDR_FILE_OCTETS_MAX:
-            return text
+            return text.removeprefix("\ufeff")
         console.error(f"{file}: longer than {XDR_FILE_OCTETS_MAX >> 20} MiB")
     return None
 
