@@ -169,7 +169,10 @@ def test_the_verifier_moves_bulk_results_to_their_places_in_the_longer_reply() -
     call, refused_with = server.opened(b"".join(protected.encode(9, GIVE, 5).gather()))
     assert refused_with is None
     assert call.protection is not None
-    reply = call.protection.protect(call.success(call.route.handler(call.args, call)))
+    reply = call.success(call.route.handler(call.args, call))
+    reply.begun = [0]
+    reply = call.protection.protect(reply)
+    assert reply.begun == [0]
     (item,) = reply.items
     stream = b"".join(reply.gather())
     assert stream[item.position :][:5] == b"\xaa" * 5 == bytes(item.data)

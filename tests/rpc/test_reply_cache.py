@@ -91,9 +91,12 @@ def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream() -> None:
 
 def test_a_kept_reply_has_octets_of_its_own() -> None:
     memory = bytearray(b"result")
-    own = detached(Payload(b"head", [BulkItem(4, 4, memory)]))
+    reply = Payload(b"head", [BulkItem(4, 4, memory)])
+    reply.begun = [0, 1]
+    own = detached(reply)
     memory[:] = b"reused"
     assert b"".join(own.gather()) == b"headresult\0\0"
+    assert own.begun == [0, 1]
     plain = Payload(b"head")
     assert detached(plain) is plain
 

@@ -91,7 +91,9 @@ def detached(reply: Payload) -> Payload:
     """
     if not reply.items:
         return reply
-    return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
+    copy = Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
+    copy.begun = reply.begun
+    return copy
 
 
 class KnownCall:

@@ -145,7 +145,9 @@ def protected_reply(reply: Payload, context: GssContext, service: GssService, se
     if service is GssService.NONE or int.from_bytes(head[ACCEPT_STAT_AT:], "big") != AcceptStat.SUCCESS:
         more = len(front) - ACCEPT_STAT_AT
         items = [BulkItem(item.at + more, item.position + more, item.data) for item in reply.items]
-        return Payload(front + reply.reduced[ACCEPT_STAT_AT:], items)
+        verified = Payload(front + reply.reduced[ACCEPT_STAT_AT:], items)
+        verified.begun = reply.begun
+        return verified
     enc = Encoder()
     enc.reduced += front + head[ACCEPT_STAT_AT:]
     encode_body(enc, context, service, sequence, reply.joined()[REPLY_HEADER_OCTETS:])
