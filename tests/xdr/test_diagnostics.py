@@ -241,6 +241,19 @@ def test_unions_and_optional_data_cannot_be_placed_directly(source: str) -> None
     assert str(refused(source)) == f"error: {text}"
 
 
+@each_case(
+    ("source", "name"),
+    [
+        ("struct a { int b; }; const encode_a = 1;", "encode_a"),
+        ("const V_Client = 1; program P { version V { int F(int) = 1; } = 1; } = 9;", "V_Client"),
+        ("const F_args = 1; program P { version V { int F(int, int) = 1; } = 1; } = 9;", "F_args"),
+    ],
+)
+def test_names_that_generated_code_needs_are_told(source: str, name: str) -> None:
+    with pytest.raises(LanguageError, match=f"t.x:1:1: two objects of the Python module would be called {name}\n"):
+        compile_source(source, source_name="t.x")
+
+
 def test_all_errors_are_named_in_order_of_their_places() -> None:
     error = refused("struct s {\n    one a;\n    opaque b<>;\n    two c[N];\n};\n")
     said = [(remark.place.line, remark.place.column, remark.message) for remark in error.diagnostics]

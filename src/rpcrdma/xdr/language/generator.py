@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.codecs import CodecWriter
 from rpcrdma.xdr.language.declarations import write_aliases, write_classes, write_constants, write_enums
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
 from rpcrdma.xdr.language.programs import ProgramWriter
 from rpcrdma.xdr.language.writer import Writer
 
@@ -18,7 +20,11 @@ _NOQA = "# ruff: noqa: A001, A002, A003, ARG001, ARG002, D103, E741, N801, N802,
 
 
 def generate(module: model.Module) -> str:
-    """Returns the text of the Python module generated for a checked definition."""
+    """Returns the text of the Python module generated for a checked definition.
+
+    Raises:
+        LanguageError: two objects of the module would have one name.
+    """
     body = Writer()
     programs = ProgramWriter(module, body)
     codecs = Writer()
@@ -103,6 +109,10 @@ def _write_all(module: model.Module, programs: ProgramWriter, out: Writer) -> No
     names = [*module.constants, *types, *programs.names]
     names += ["MAX_DEPTH"] * bool(module.recursive)
     names += [f"{verb}_{name}" for verb in ("decode", "encode") for name in types]
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        found = Diagnostic(SourceSpan(1, 1), f"two objects of the Python module would be called {twice}", "rename one")
+        raise LanguageError([found], "", module.source_name)
     out.line("__all__ = [")
     for name in sorted(names, key=_export_order):
         out.line(f'    "{name}",')
