@@ -279,23 +279,28 @@ class HostAdmission:
 
 
 class AdmittedTree:
-    """A base class with those methods of `tree.Tree` that check access; a subclass sets both attributes.
+    """A base class with those methods of `tree.Tree` that check access; a subclass sets `export` and `admission`.
 
     All refusals but EAGAIN are logged.
     """
 
     export: Export
     admission: HostAdmission
+    always_waits = False
+    """Whether each system call on an object of the tree may wait for a server or a process that does not answer, as in
+    NFS and FUSE: the event loop then makes none, as `admit` and `ServerExports.locate` always return None there."""
 
     def set_terms(self, export: Export) -> None:
         """Replaces the terms of the export by `export`, of the same name and place, for later calls; never waits."""
         self.export = export
 
     def admit(self, context: CallContext, version: int) -> Grant | None:
-        return self.admission.check(self.export, context, version)
+        granted = self.admission.check(self.export, context, version)
+        return None if self.always_waits and not context.may_block else granted
 
     def admit_mount(self, context: CallContext, version: int) -> Grant | None:
-        return self.admission.check_mount(self.export, context, version)
+        granted = self.admission.check_mount(self.export, context, version)
+        return None if self.always_waits and not context.may_block else granted
 
     def flavors(self, context: CallContext) -> Sequence[SecurityFlavor]:
         return self.admission.flavors(self.export, context)

@@ -87,7 +87,7 @@ class Admitting(Protocol):
     def admit(self, context: CallContext, version: int) -> Grant | None:
         """Checks that the export is open to a call by `version` of NFS, and returns the caller's rights.
 
-        Returns None in the event loop if the check may block.
+        Returns None in the event loop if the check may block, or any use of the export's objects, as in FUSE.
 
         Raises:
             Refused: EACCES: the export is closed to this host, caller, version or kind of connection, which is logged;

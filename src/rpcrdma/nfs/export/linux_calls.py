@@ -36,6 +36,7 @@ __all__ = [
     "fallocate",
     "file_clock_ns",
     "has_user_xattrs",
+    "is_asked_elsewhere",
     "lives_in_memory",
     "mark_for_events",
     "name_to_handle",
@@ -73,6 +74,10 @@ _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
 _MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}
 """The magic numbers of tmpfs and ramfs, by `statfs`."""
+_ASKED_ELSEWHERE = {
+    0x65735546, 0x6969, 0x517B, 0xFF534D42, 0xFE534D42, 0x01021997, 0x00C36400, 0x0BD00BD0, 0x5346414F, 0x6B414653,
+}  # fmt: skip
+"""The magic numbers of FUSE, NFS, the three of SMB, 9P, Ceph, Lustre, and the two of AFS."""
 # The C library's functions change every thread of the process (POSIX); the bare calls change the calling one.
 _SYS_SETGROUPS, _SYS_SETRESUID, _SYS_SETRESGID = {
     "x86_64": (116, 117, 119),
@@ -216,11 +221,23 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 def lives_in_memory(fd: int) -> bool:
     """Returns whether the file system of the descriptor `fd` is tmpfs or ramfs, or raises OSError if unknown."""
+    return _file_system_type(fd) in _MEMORY_FILE_SYSTEMS
+
+
+def is_asked_elsewhere(fd: int) -> bool:
+    """Returns whether the kernel asks a server or a process about each file in the file system of the descriptor `fd`.
+
+    So it does for network file systems and FUSE: even `fstat` of an open file may wait. Raises OSError if unknown.
+    """
+    return _file_system_type(fd) in _ASKED_ELSEWHERE
+
+
+def _file_system_type(fd: int) -> int:
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
     (kind,) = struct.unpack_from("@l", out)
-    return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
+    return int(kind) & 0xFFFFFFFF
 
 
 def has_user_xattrs(path: bytes) -> bool:

@@ -29,6 +29,7 @@ from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
+    is_asked_elsewhere,
     lives_in_memory,
     open_by_handle,
     open_cached,
@@ -102,13 +103,14 @@ class ObjectTree(Generic[N]):
             self.locks = locks[self.file_system]
             self.in_memory = lives_in_memory(fd)
             """Whether reading and writing files never waits for a disk."""
+            self.always_waits = is_asked_elsewhere(fd)
             self._search = TreeSearch(fd, self._mount)
             undo.pop_all()
             self.root = self._adopt(fd)
             undo.callback(self.close)
             self._root_path = _with_slash(os.readlink(self.root.proc_path))
             self._readable_root = self._open_for_handles()
-            self._may_ask_cached = self._can_ask_cached()
+            self._may_ask_cached = not self.always_waits and self._can_ask_cached()
             undo.pop_all()
 
     def stands_for(self, export: Export) -> bool:

@@ -203,6 +203,8 @@ class ServerExports:
         tree: _Tree = self._tree_of(handle) if node is None else node.tree
         if tree.gone:
             raise Refused(errno.ESTALE)
+        if tree.always_waits and not context.may_block:
+            return None
         # In line, since every call comes here: the newest grant mostly holds.
         export, admission = tree.export, self.parts.admission
         who = admission.latest
