@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,10 @@ import pytest
 from conversation import with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree
+from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.server import Export
 from served_directory import Server
+from support.command_process import HANG_S
 from support.nfs4_client import READ, access, close, getattr_, lookup, lookupp, open_, putfh, putrootfh, read, readdir
 
 SIZE, MOUNTED_ON = 1 << 4, 1 << 55 - 32
@@ -70,3 +75,48 @@ def test_the_event_loop_makes_no_system_call_about_files_that_another_process_or
     assert asked
     assert all(asked), "a system call in the event loop"
     service.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="mounts a file system of FUSE")
+def test_nothing_in_an_export_waits_for_what_is_mounted_below_it(tree: Path, tmp_path: Path) -> None:
+    point = tree / "a" / "point"
+    point.mkdir()
+    script = (
+        "import ctypes, os, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from pathlib import Path\nfrom rpcrdma.nfs import v3\nfrom rpcrdma.nfs.server import Export\n"
+        "from served_directory import Server\n"
+        "fuse = os.open('/dev/fuse', os.O_RDWR)\n"
+        "options = f'fd={fuse},rootmode=40000,user_id=0,group_id=0'.encode()\n"
+        f"if ctypes.CDLL(None).mount(b'silent', {os.fsencode(point)!r}, b'fuse', 0, options):\n"
+        "    sys.exit('unshare: FUSE cannot be mounted')\n"
+        f"exports = [Export(name='/', directory=Path({str(tree)!r}), root_squash=False)]\n"
+        f"server = Server(exports, Path({str(tmp_path / 'state')!r}), open_by_handle=False)\n"
+        "root = server.mount()\n"
+        "a, file = server.lookup(root, 'a'), server.lookup(root, 'hello.txt')\n"
+        "print(server.status('lookup', v3.LOOKUP3args(server.dirop(a, 'point'))))\n"
+        "page = server.call('readdirplus', v3.READDIRPLUS3args(v3.nfs_fh3(a), 0, bytes(8), 4096, 4096)).value.reply\n"
+        "print({e.name: e.name_handle.handle_follows for e in page.entries}['point'])\n"
+        f"os.rename({str(tree / 'hello.txt')!r}, {str(tree / 'a' / 'b' / 'moved')!r})\n"
+        "server.services.nfs.exports.parts.nodes.drop_all()\n"
+        "print(server.getattr_status(file))\n"
+        "server.close()\n"
+    )
+    ran = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    if ran.returncode and "unshare" in ran.stderr:
+        pytest.skip(reason=f"no mount namespace or no FUSE here: {ran.stderr.strip()}")
+    assert ran.stdout.split() == ["ACCES", "False", "OK"], ran.stderr
+
+
+def test_a_search_that_hangs_keeps_no_idle_files_of_other_exports_open(start: Callable[..., Server]) -> None:
+    exports = start().services.nfs.exports
+    (searched,) = exports.trees
+    assert isinstance(searched, LocalTree)
+    closing = threading.Thread(target=exports.close_idle, daemon=True)
+    with searched._search_lock:
+        closing.start()
+        closing.join(HANG_S)
+        assert not closing.is_alive()

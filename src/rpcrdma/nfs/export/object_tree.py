@@ -104,7 +104,7 @@ class ObjectTree(Generic[N]):
             self.in_memory = lives_in_memory(fd)
             """Whether reading and writing files never waits for a disk."""
             self.always_waits = is_asked_elsewhere(fd)
-            self._search = TreeSearch(fd, self._mount)
+            self._search = TreeSearch(fd)
             undo.pop_all()
             self.root = self._adopt(fd)
             undo.callback(self.close)
@@ -278,10 +278,12 @@ class ObjectTree(Generic[N]):
     def drop_idle(self) -> None:
         """Drops the names that the last walk through the tree collected, if unused since the last `drop_idle`.
 
-        Unused names stay, too, while the next walk, which would replace them, is not allowed yet (`TreeSearch.is_due`).
+        Unused names stay, too, while the next walk, which would replace them, is not allowed yet (`TreeSearch.is_due`),
+        and during a search, which may hang. Never waits.
         """
-        with self._search_lock:
+        if self._search_lock.acquire(blocking=False):
             self._search.drop_idle()
+            self._search_lock.release()
 
     def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
         """Returns (handle, `stat` result) of the object of a name; None for a mount point.
@@ -344,11 +346,12 @@ class ObjectTree(Generic[N]):
     def _adopt(self, fd: int) -> N:
         try:
             identity, mount = object_identity(fd)
-            status = os.fstat(fd)
+            # Not of what is mounted there, which may not answer.
+            status = os.fstat(fd) if mount == self._mount else None
         except BaseException:
             os.close(fd)
             raise
-        if mount != self._mount:
+        if status is None:
             os.close(fd)
             raise Refused(errno.EACCES)
         handle = self._seal.close(self.identity, status.st_ino, identity)

@@ -17,27 +17,23 @@ from rpcrdma.nfs.export.export_limits import (
     NFS_SEARCH_OCTETS_MAX,
     NFS_SEARCH_REST_NS,
 )
-from rpcrdma.nfs.export.file_handle import object_identity
-from rpcrdma.nfs.export.linux_calls import file_clock_ns
+from rpcrdma.nfs.export.linux_calls import file_clock_ns, open_beneath
 from rpcrdma.nfs.export.name_table import NameTable
 
 __all__ = ["TreeSearch"]
 
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# With O_DIRECTORY an automounter would be asked to mount something there.
-_NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PASSED_OVER = {
     errno.EACCES,
     errno.ELOOP,
     errno.ENAMETOOLONG,
     errno.ENOENT,
-    # A mount of FUSE without its process.
-    errno.ENOTCONN,
     errno.ENOTDIR,
     errno.EPERM,
     errno.ESTALE,
+    errno.EXDEV,
 }
-"""Errors of directories that are gone, or closed to the server in every walk."""
+"""Errors of directories that are gone, on another mount, or closed to the server in every walk."""
 _DEPTH_MAX = 2048
 _PATH_OCTETS_AN_ENTRY = 32
 """Octets of a path whose resolution takes the kernel the time of one directory entry."""
@@ -46,14 +42,12 @@ _PATH_OCTETS_AN_ENTRY = 32
 class TreeSearch:
     """Finds objects of an export by inode number, in the names that the last walk through its directories collected.
 
-    `root` is a descriptor of the exported directory, and `mount` identifies its mount, which the walk does not leave.
-    Not thread-safe.
+    `root` is a descriptor of the exported directory, whose mount the walk does not leave. Not thread-safe.
     """
 
-    def __init__(self, root: int, mount: int) -> None:
+    def __init__(self, root: int) -> None:
         self._root = root
         self._root_inode = os.fstat(root).st_ino
-        self._mount = mount
         self._names: NameTable | None = None
         self._cost = 0
         self._ended = 0
@@ -89,7 +83,7 @@ class TreeSearch:
             path = above + b"/" + name if above else name
             cost += len(path) // _PATH_OCTETS_AN_ENTRY
             try:
-                for entry in directory_entries(self._root, path, self._mount):
+                for entry in directory_entries(self._root, path):
                     cost += 1
                     if cost > NFS_SEARCH_ENTRIES_MAX or table.octets >= NFS_SEARCH_OCTETS_MAX:
                         break
@@ -149,36 +143,25 @@ class TreeSearch:
         return names
 
 
-def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
+def directory_entries(directory: int, path: bytes) -> Iterator[os.DirEntry[str]]:
     """Yields the entries, without "." and "..", of the directory at `path` below the descriptor `directory`.
 
-    Yields nothing if the directory is gone, may not be opened, or is not on the mount with the number `mount`, whose
-    device or server may fail. May block. Raises OSError if opening fails for another reason, such as a lack of
+    Yields nothing if the directory is gone, may not be opened, or is on another mount, which is not asked: its device
+    or server may never answer. May block. Raises OSError if opening fails for another reason, such as a lack of
     descriptors, or reading fails.
     """
     try:
-        fd = os.open(path, _LIST, dir_fd=directory)
+        reached = open_beneath(directory, path)
+        try:
+            fd = os.open(b"/proc/self/fd/%d" % reached, _LIST)
+        finally:
+            os.close(reached)
     except OSError as error:
-        if error.errno in _PASSED_OVER or _is_elsewhere(directory, path, mount):
+        if error.errno in _PASSED_OVER:
             return
         raise
     try:
-        if object_identity(fd)[1] == mount:
-            with os.scandir(fd) as entries:
-                yield from entries
-    finally:
-        os.close(fd)
-
-
-def _is_elsewhere(directory: int, path: bytes, mount: int) -> bool:
-    """Returns whether `path` leads to another mount than that with the number `mount`; False if that is unknown."""
-    try:
-        fd = os.open(path, _NAME, dir_fd=directory)
-    except OSError:
-        return False
-    try:
-        return object_identity(fd)[1] != mount
-    except OSError:
-        return False
+        with os.scandir(fd) as entries:
+            yield from entries
     finally:
         os.close(fd)
