@@ -19,6 +19,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.exports_change import ExportsChange
+from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_directory import Server
 from support.cases import each_case
@@ -274,6 +275,18 @@ def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
         assert descriptors() == before < there - 4
     assert changing.service.state.delegations == {}
     assert changing.server.services.nfs.exports.parts.nodes.held.keys() == set()
+
+
+def test_nothing_of_a_removed_export_stays_open_of_a_client_that_has_ended(changing: Changing) -> None:
+    root = str(changing.place / "a")
+    changing.client.opened(changing.file("a"), READ | WRITE)
+    changing.conversation.now_s += 2 * NFS4_COURTESY_S
+    changing.service.sweep()
+    changing.service.sweep()
+    changing.to(changing.exports[1])
+    gc.collect()
+    held = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+    assert not [path for path in held if path.startswith(root)]
 
 
 def test_a_call_that_runs_ends_under_the_old_exports_and_then_its_files_close(changing: Changing) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,14 @@ def test_no_other_client_waits_for_a_file_system_that_hangs_while_a_lost_file_is
         holder.server.service.close_ended()
     gc.collect()
     assert (waits, holder.server.files.open_files) == ([False] * 3, 0)
+
+
+def test_threads_that_close_the_files_of_ended_clients_share_the_work() -> None:
+    class TakenByAnother(list[Any]):
+        def __bool__(self) -> bool:
+            return True
+
+    Holder().server.state.close_ended(TakenByAnother())
 
 
 def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:

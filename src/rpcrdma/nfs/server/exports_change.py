@@ -109,4 +109,8 @@ class ExportsChange:
                 failures.append(error)
             self._nfs4.revoke_on(ended)
         self._services.mount.forget_gone()
-        return [*failures, *self._served.retire(self.gone, close=close)]
+        failures += self._served.retire(self.gone, close=close)
+        if close and self._nfs4 is not None:
+            # Of clients that a sweep has ended.
+            self._nfs4.close_ended()
+        return failures

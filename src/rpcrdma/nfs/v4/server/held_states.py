@@ -102,9 +102,15 @@ class HeldStates:
                 self.mirrors.shrink(file)
 
     def close_ended(self, left: Left) -> None:
-        """Does what `locked` has left in `left`, and empties it; may block for as long as a file system hangs."""
-        while left:
-            ended, shrunk = left.pop()
+        """Does what `locked` has left in `left`, and empties it; may block for as long as a file system hangs.
+
+        May be called while another thread does so, or hangs: each does a part.
+        """
+        while True:
+            try:
+                ended, shrunk = left.pop()
+            except IndexError:
+                return
             del ended
             for file in shrunk:
                 self.mirrors.shrink(file)
