@@ -402,3 +402,35 @@ def test_neither_a_store_nor_a_disk_that_does_not_answer_holds_up_leases_or_the_
     # The loop ends while the thread waits.
     assert asyncio.run(main()) == []
     never.set()
+
+
+def test_a_file_system_that_hangs_when_a_file_is_closed_keeps_no_file_of_others_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serve, "_IDLE_S", 0)
+    monkeypatch.setattr(serve, "_CLOSING_S", 0)
+    never = threading.Event()
+
+    async def main() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.set_default_executor(DaemonThreads())
+        closed: list[str] = []
+
+        def closes(what: str) -> Callable[[], object]:
+            def close() -> None:
+                closed.append(what)
+                if closed.count(what) == 1:
+                    never.wait()
+                elif min(map(closed.count, ("idle", "ended"))) > 1:
+                    loop.call_soon_threadsafe(stop.set)
+
+            return close
+
+        services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=closes("idle")))
+        nfs4: Any = SimpleNamespace(sweep=bool, close_ended=closes("ended"))
+        exports: Any = SimpleNamespace(look=asyncio.Event().wait)
+        async with asyncio.timeout(HANG_S):
+            assert [export async for export in serve._wait(stop, services, nfs4, exports)] == []
+
+    asyncio.run(main())
+    never.set()

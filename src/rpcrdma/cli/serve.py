@@ -79,6 +79,8 @@ a Linux client mounts it, by version 4.2:
 _LOGGER = logging.getLogger("rpcrdma.server")
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
+_CLOSING_S = 5.0
+"""Seconds after which a further thread closes files, if the first one is still waiting for a file system."""
 _DRAIN_S = 10.0
 """Seconds for calls in progress after the server was asked to stop."""
 _SWITCH_S = 0.0005
@@ -372,10 +374,10 @@ async def _wait(
             found.put_nowait(export)
 
     works: dict[str, Callable[[], Awaitable[object]]] = {"look for exports": look}
-    works["close idle files"] = functools.partial(asyncio.to_thread, services.nfs.close_idle)
+    works["close idle files"] = functools.partial(_close_files, services.nfs.close_idle)
     if nfs4 is not None:
         works["end leases"] = functools.partial(asyncio.to_thread, nfs4.sweep)
-        works["close files of ended clients"] = functools.partial(asyncio.to_thread, nfs4.close_ended)
+        works["close files of ended clients"] = functools.partial(_close_files, nfs4.close_ended)
     # A disk or a store that does not answer must hold up neither leases nor the end.
     tasks = [asyncio.create_task(_regularly(what, work)) for what, work in works.items()]
     stopping = asyncio.create_task(stop.wait())
@@ -386,6 +388,16 @@ async def _wait(
     finally:
         for task in (*tasks, stopping):
             task.cancel()
+
+
+async def _close_files(close: Callable[[], object]) -> None:
+    """Calls `close` in a thread, and waits for its end, `_CLOSING_S` seconds at most; raises its exception.
+
+    A file system that hangs when a file is closed has that thread waiting; the next call closes other files.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSING_S):
+            await asyncio.to_thread(close)
 
 
 async def _regularly(what: str, work: Callable[[], Awaitable[object]]) -> None:
