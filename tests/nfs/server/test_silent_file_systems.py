@@ -15,6 +15,8 @@ import pytest
 from conversation import with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree
+from rpcrdma.nfs.export.lock_mirror import LocalLocks
+from rpcrdma.nfs.export.open_object import HeldNode
 from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.server import Export
 from served_directory import Server
@@ -120,3 +122,36 @@ def test_a_search_that_hangs_keeps_no_idle_files_of_other_exports_open(start: Ca
         closing.start()
         closing.join(HANG_S)
         assert not closing.is_alive()
+
+
+def test_what_is_to_be_closed_is_found_without_a_question_to_a_silent_file_system(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda _fd: True)
+    server = start()
+    file = server.lookup(server.mount(), "hello.txt")
+    server.write(file, b"x")
+    files = server.services.nfs.exports.parts.files
+
+    def hangs(_fd: int) -> None:
+        raise AssertionError("under the lock for which all opens wait")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", hangs)
+        for _ in range(2):
+            files.drop_idle()
+    assert file in files._cache.held, "its data is not on the disk"
+
+
+def test_an_error_of_a_close_is_none_of_the_server(start: Callable[..., Server]) -> None:
+    server = start()
+    file = server.lookup(server.mount(), "hello.txt")
+    exports = server.services.nfs.exports
+    node, who = exports.locate(file, server.contexts[-1]) or (None, None)
+    assert isinstance(node, HeldNode)
+    os.close(node.fd)
+    locks = LocalLocks(os.dup(0), exclusive=False)
+    os.close(locks._fd)
+    del node, who, locks
+    # An error that nobody can catch fails the test.
+    exports.parts.nodes.drop_all()

@@ -387,10 +387,11 @@ class OpenFiles:
     def drop_idle(self) -> None:
         """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.
 
-        Files with unstable data stay, unless they have no name left. Opens of NFSv4 keep a dropped file open.
+        Files with unstable data stay, unless they have no name left on a disk. Opens of NFSv4 keep a dropped file open.
         """
-        # Never out of the cache meanwhile: a call would open such a file anew, without the mark.
-        self._cache.drop_idle(lambda file: file.unstable and os.fstat(file.fd).st_nlink > 0)
+        # Never out of the cache meanwhile: a call would open such a file anew, without the mark. All opens wait for the
+        # lock of the cache, under which no file system may be asked that is silent.
+        self._cache.drop_idle(lambda file: file.unstable and (file.tree.always_waits or os.fstat(file.fd).st_nlink > 0))
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
         """Puts unstable data in the open files of the exports `trees` on the disk.

@@ -41,7 +41,9 @@ class LocalLocks:
         self.exclusive = exclusive
 
     def __del__(self) -> None:
-        os.close(self._fd)
+        # FUSE without its process reports an error, and closes it all the same.
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)

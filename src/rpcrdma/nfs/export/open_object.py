@@ -48,7 +48,11 @@ class OpenObject:
     """Whether the object was used lately: see `Cacheable.used`."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        _close(self.fd)
+        # Network file systems report lost data here once more, as `sync` has done, and FUSE without its process.
+        try:  # noqa: SIM105 - it is also called while the interpreter ends
+            _close(self.fd)
+        except OSError:
+            pass
 
     def attributes(self) -> Attributes:
         """Returns the present attributes by `fstat`; never waits. While nothing changes, returns the same instance."""
