@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +12,15 @@ import pytest
 
 import rpcrdma
 from rpcrdma.aio.server.metrics import Health
-from rpcrdma.cli import serve_health
+from rpcrdma.cli import export_sources
+from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.serve_health import ServerHealth, expiry_warning
 from rpcrdma.cli.settings.check import find_mistakes
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.waiting_exports import WaitingExports
+from rpcrdma.limits import EXPORT_NEEDED_ANSWERS_S
+from support.command_process import HANG_S
 from support.host_certificates import Authority
 
 DAY_S = 86400
@@ -72,29 +74,47 @@ def test_a_server_is_ready_while_the_exports_are_there_that_must_be(
     assert health.state().unready == "the server stops"
 
 
-def test_a_file_system_that_does_not_answer_makes_its_export_unavailable(
+def test_a_file_system_that_does_not_answer_makes_its_export_alone_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = effective(build_parser().parse_args(["serve", str(tmp_path)]))
-    now_s = [0.0]
-    # Somebody sets the clock of the machine meanwhile.
-    clocks: Any = {"clock": lambda: now_s[0], "wall_clock": itertools.count(0, 3600).__next__}
-    exports = [*found.exports]
-    health = ServerHealth(lambda: exports, lambda: (), None, **clocks)
-    health.ready(None)
-    meanwhile: list[str] = []
+    (tmp_path / "well").mkdir()
+    arguments = [f"--export=hung={tmp_path}", f"--export=well={tmp_path / 'well'}"]
+    hung, well = exports = effective(build_parser().parse_args(["serve", *arguments])).exports
+    end, asked, now_s = threading.Event(), threading.Semaphore(0), [0.0]
+    reached = export_sources.reached_source
 
-    def hangs(_export: object) -> None:
-        for now_s[0] in (29.0, 30.0):
-            meanwhile.append(health.state().unready)
-        # A reload replaces the directory, and its look still hangs.
-        exports[:] = [replace(exports[0], source=tmp_path / "other")]
-        meanwhile.append(health.state().unready)
+    def silent(export: Exported) -> Path | None:
+        asked.release()
+        if export is hung:
+            assert end.wait(HANG_S)
+        return reached(export)
 
-    monkeypatch.setattr(serve_health, "served_directory", hangs)
+    monkeypatch.setattr(export_sources, "reached_source", silent)
+    monkeypatch.setattr(export_sources, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(export_sources, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    health = ServerHealth(lambda: exports, lambda: (), None)
+    sources = health._sources
+    first = threading.Thread(target=health.look)
+    first.start()
+    for _ in exports:
+        assert asked.acquire(timeout=HANG_S)
+    with sources._changed:
+        assert sources._changed.wait_for(lambda: not sources.is_silent(well), HANG_S)
+    assert (health.away(), sources.is_silent(hung)) == ({}, True)
+    now_s[0] = EXPORT_NEEDED_ANSWERS_S
+    with sources._changed:
+        sources._changed.notify_all()
+    first.join(HANG_S)
+    cause = {"/hung": "the directory of /hung does not answer"}
+    assert health.away() == cause
+    (tmp_path / "well").rmdir()
     health.look()
-    assert meanwhile == ["", "/ is away: its file system does not answer", ""]
-    assert health.state().unready == ""
+    assert health.away() == {**cause, "/well": f"{tmp_path / 'well'}: no such file or directory"}
+    end.set()
+    with sources._changed:
+        assert sources._changed.wait_for(lambda: not sources.is_silent(hung), HANG_S)
+    health.look()
+    assert list(health.away()) == ["/well"]
 
 
 def test_a_server_is_not_ready_while_it_cannot_write_what_must_survive() -> None:

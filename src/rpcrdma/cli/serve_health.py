@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rpcrdma import __version__
-from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.commands import describe
-from rpcrdma.nfs.export.giving_way import give_way
 from rpcrdma.rpc.certificate_dates import first_expiry_s
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ __all__ = ["ServerHealth", "expiry_warning"]
 _LOGGER = logging.getLogger("rpcrdma.server")
 _LOOK_S: Final = 5.0
 """How often directories and the certificate are looked at."""
-_HANGS_S: Final = 30.0
-"""After how long a directory that does not answer counts as away."""
 _DAY_S: Final = 86400
 _WARN_S: Final = 14 * _DAY_S
 """How long before a certificate expires the log says so: authorities renew those of 90 days 30 days before the end."""
@@ -59,10 +57,11 @@ def _expiry_s(certificate: Path) -> float | None:
 
 
 class ServerHealth:
-    """Checks the exports and the certificate of a running server every five seconds, in a thread of its own.
+    """Checks the exports and the certificate of a running server every five seconds, in threads of its own.
 
-    A file system that does not answer holds up this thread alone, and so the checks of the other exports. The store of
-    an exported URL is not asked: once served, it counts as there.
+    A file system that does not answer counts as away after EXPORT_NEEDED_ANSWERS_S (30) seconds, and holds up the
+    results of the other exports for that time, once. The store of an exported URL is not asked: once served, it counts
+    as there.
 
     Args:
         exports: returns all exports of the server.
@@ -70,7 +69,6 @@ class ServerHealth:
         certificate: the file of the server's certificate; None: it has none.
         audit: the access log, whose number of lost records is reported; None: no number is reported.
         database: the recovery database of NFS version 4, whose failure is reported; None: there is no database.
-        clock: returns the seconds of a monotonic clock.
         wall_clock: returns the time in seconds since 1970.
     """
 
@@ -82,7 +80,6 @@ class ServerHealth:
         audit: AccessLog | None = None,
         database: RecoveryDatabase | None = None,
         *,
-        clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._exports = exports
@@ -90,12 +87,10 @@ class ServerHealth:
         self._certificate = None if certificate is None else Path(certificate)
         self._audit = audit
         self._database = database
-        self._clock = clock
         self._wall_clock = wall_clock
         self._away: dict[str, str] = {}
         """The cause for each export whose directory cannot be reached, by the export's name."""
-        self._looking: tuple[Exported, float] | None = None
-        """The export that is being checked, and when its check began, by `clock`; None between checks."""
+        self._sources = ExportSources()
         self._expires_s: float | None = None
         self._warned_day = -1
         self._unready = "the server starts"
@@ -131,14 +126,7 @@ class ServerHealth:
 
     def away(self) -> dict[str, str]:
         """Returns the cause, as last checked, for each export out of reach or not served yet, by name; never waits."""
-        away = dict(self._away)
-        looking = self._looking
-        if looking is not None and self._clock() - looking[1] >= _HANGS_S:
-            # A reload may have given the name another directory meanwhile.
-            name, source = looking[0].name, looking[0].source
-            if any((export.name, export.source) == (name, source) for export in self._exports()):
-                away[name] = "its file system does not answer"
-        return away | {export.name: "it is not served yet" for export in self._absent()}
+        return self._away | {export.name: "it is not served yet" for export in self._absent()}
 
     def state(self) -> Health:
         """Returns readiness, exports, certificate expiry and last reload, for health checks and metrics; never waits.
@@ -179,13 +167,11 @@ class ServerHealth:
                 _LOGGER.warning("%s", warning)
         absent = {export.name for export in self._absent()}
         away = {}
-        for export in self._exports():
-            if export.name in absent:
-                continue
-            give_way()
-            self._looking = export, self._clock()
+        served = [each for each in self._exports() if each.name not in absent and isinstance(each.source, Path)]
+        self._sources.look(served, needed={export.name for export in served})
+        for export in served:
             try:
-                served_directory(export)
+                self._sources.directory_of(export)
             except OSError as error:
                 away[export.name] = cause = describe(error)[0]
                 if export.name not in self._away:
@@ -193,7 +179,6 @@ class ServerHealth:
             else:
                 if export.name in self._away:
                     _LOGGER.info("%s is there again", export.name)
-            self._looking = None
         self._away = away
 
     def _run(self) -> None:
