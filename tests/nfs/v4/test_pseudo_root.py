@@ -173,14 +173,21 @@ def test_an_export_that_ends_while_its_name_is_looked_up_covers_nothing(
         served.change_exports({"name": "/"}, below)
 
 
-def test_a_directory_that_cannot_be_read_for_now_hides_no_export_below_it(
-    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("path", [("directory",), ("directory", "within")])
+def test_a_directory_that_cannot_be_read_for_now_hides_no_export_below_it_and_nothing_beside_it(
+    path: tuple[str, ...], serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "files/directory/sub").mkdir()
+    (tmp_path / "files" / "/".join(path) / "sub").mkdir(parents=True)
+    (tmp_path / "files/elsewhere/deeper").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    served = serve({"name": "/"}, {"name": "/directory/sub", "directory": tmp_path / "other"})
-    above = served.client.handle("directory")
-    root = served.run(putrootfh(), lookup("directory"), lookup("sub"), getfh()).value(10)
+    beside: list[list[bytes]] = [
+        [lookup(name) for name in way] for way in ((), ("elsewhere",), ("elsewhere", "deeper"))
+    ]
+    for directory in ("files", "files/elsewhere", "files/elsewhere/deeper"):
+        (tmp_path / directory / "sub").touch()
+    served = serve({"name": "/"}, {"name": f"/{'/'.join(path)}/sub", "directory": tmp_path / "other"})
+    above = served.client.handle(*path)
+    root = served.run(putrootfh(), *map(lookup, path), lookup("sub"), getfh()).value(10)
     node = type(served.local.trees[0].root)
     look = node.lookup
 
@@ -189,10 +196,13 @@ def test_a_directory_that_cannot_be_read_for_now_hides_no_export_below_it(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return look(self, who, name, **how)
 
-    monkeypatch.setattr(node, "lookup", failing)
-    assert {served.status(putfh(above), call) for call in (lookup("sub"), remove("sub"), readdir())} == {"IO"}
-    assert served.status(putfh(root), lookupp()) == "IO"
-    assert served.status(putfh(root), getattr_(0, MOUNTED_ON)) == "OK", "the export below is whole"
+    with monkeypatch.context() as patch:
+        patch.setattr(node, "lookup", failing)
+        assert [served.status(putfh(above), call) for call in (lookup("sub"), remove("sub"), readdir())] == ["IO"] * 3
+        assert served.status(putfh(root), lookupp()) == "IO"
+        assert served.status(putfh(root), getattr_(0, MOUNTED_ON)) == "OK", "the export below is whole"
+        for way in beside:
+            assert {served.status(putrootfh(), *way, call) for call in (lookup("sub"), readdir())} == {"OK"}
 
 
 def test_a_path_that_comes_to_lie_within_an_export_has_a_number_that_no_file_there_has(

@@ -7,6 +7,7 @@ import errno
 from typing import Final
 
 from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.directory_listing import COOKIE_DOT_DOT
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.read_only import RemovedFile
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
@@ -105,7 +106,7 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
     if len(places) > 1:
         compound.wait()
     for place in places:
-        directory = _directory_at(compound, place.above, place.names)
+        directory = _directory_at(compound, place.above, place.names, within)
         if directory is not None and directory.handle == within.handle:
             try:
                 return exports.at(place.path)
@@ -115,21 +116,39 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
     return None
 
 
-def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
+def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...], wanted: Node | None = None) -> Node | None:
     """Returns the object at the path `names` below `top`, the root of an export; None if there is none.
 
-    Does not look for other exports on the way. Raises WorkerNeeded (run again in a worker thread), tree.Refused or
-    OSError: a look-up on the way has failed, as while a store does not answer, and the object may be there.
+    Does not look for other exports on the way. With `wanted`, a directory of that export, None may also stand for an
+    object other than `wanted`. Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError: a look-up
+    on the way has failed, as while a store does not answer, and the object (`wanted`, if given) may be there.
     """
     found = top
-    for name in names:
+    for number, name in enumerate(names):
         try:
             found = compound.or_wait(found.lookup(_NO_RIGHTS, name, at_once=compound.at_once))
         except (tree.Refused, OSError) as error:
-            if error.errno not in _NOT_THERE:
+            if error.errno not in _NOT_THERE and (wanted is None or _is_below(compound, wanted, found, names[number:])):
                 raise
             return None
     return found
+
+
+def _is_below(compound: Compound, directory: Node, top: Node, names: tuple[bytes, ...]) -> bool:
+    """Returns whether `directory` may be at the path `names` below `top`, of which the first cannot be looked up now.
+
+    Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError.
+    """
+    compound.wait()
+    for _ in names[1:]:
+        if directory.handle == top.handle:
+            return False
+        directory = directory.parent()
+    if directory.handle == top.handle or directory.parent().handle != top.handle:
+        return False
+    number = directory.attributes().number
+    others = (entry for entry in top.entries(_NO_RIGHTS, COOKIE_DOT_DOT, detailed=False) if entry.name != names[0])
+    return all(entry.number != number for entry in others)
 
 
 def mounted_on(compound: Compound, node: Node) -> int | None:
