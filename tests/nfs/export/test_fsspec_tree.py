@@ -106,6 +106,11 @@ def test_a_web_server_is_listed_and_never_asked_for_names_that_it_does_not_list(
         for name in (b"none", b"..%2fsecret?", b"%2e%2e", b"a?query", b"top"):
             assert refused(lambda name=name: root.lookup(ME, name, at_once=False)) == errno.ENOENT  # type: ignore[misc]
         assert set(Web.asked) <= {"web://host/top/"}
+        # A page that is listed and not there, as one of a broken link: the directory is not stale.
+        deep = found(exports, b"deep")
+        assert names_in(deep)
+        del Web.pages["web://host/top/deep/c"]
+        assert refused(lambda: deep.lookup(ME, b"c", at_once=False)) == errno.ENOENT
         handle = found(exports, b"deep", b"er").handle
         file = found(exports, b"deep", b"er", b"b").handle
     with exported(tmp_path, "web://host/top/") as exports:

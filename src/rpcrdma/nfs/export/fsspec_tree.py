@@ -393,7 +393,8 @@ class FsspecTree(AdmittedTree):
         for row in self.listed(directory, cookie - 1)[0]:
             listed, _, packed = row.name.partition(b"\0")
             if listed == name:
-                return self.at(path, unpacked_info(packed)[0].kind)
+                info = self.store.info(path, kind=unpacked_info(packed)[0].kind)
+                return self.adopt(path, info, asked_s, directory.handle)
             if row.cookie != cookie:
                 break
         raise Refused(errno.ENOENT)
