@@ -98,6 +98,18 @@ def made(start: Any, tree: Path, tmp_path: Path) -> Any:
         each.conversation.service.close()
 
 
+def test_a_record_looks_through_no_list_of_all_exports(
+    made: Callable[..., Audited], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = made().server
+    root = server.mount("/data")
+    exports = server.services.nfs.exports
+    exports.parts.nodes.drop_all()
+    monkeypatch.setattr(type(exports), "trees", property(lambda _: pytest.fail("there may be thousands")))
+    for name in ("link", "none"):
+        assert server.status("remove", v3.REMOVE3args(server.dirop(root, name))) in {"OK", "NOENT"}
+
+
 def test_changes_by_version_3_are_recorded(made: Callable[..., Audited], tree: Path) -> None:
     it = made()
     server = it.server

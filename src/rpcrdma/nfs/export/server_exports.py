@@ -190,6 +190,10 @@ class ServerExports:
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else tree.file_of(handle)
 
+    def tree_of(self, handle: bytes | None) -> _Tree | None:
+        """Returns the served tree that a handle, which may be forged, names; None for no handle, or without a tree."""
+        return None if handle is None else self._trees.get(HandleSeal.export_in(handle))
+
     def waits_for(self, handle: bytes) -> bytes | None:
         return self._waits.get(HandleSeal.export_in(handle)) if self._waits else None
 

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
-from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.export.tree import Refused, Tree
 from rpcrdma.nfs.mount import MNTPATHLEN
@@ -171,7 +170,7 @@ class Audit:
         found["host"] = context.peer
         _put_text(found, "principal", credential.principal)
         found["uid"] = credential.uid if isinstance(credential, AuthSys) else None
-        tree = self._tree_of(places[0].handle) if places else None
+        tree = self._services.nfs.exports.tree_of(places[0].handle) if places else None
         found["acting_uid"] = self._acting_uid(tree, context, mounts=kind == "mount")
         _put_text(found, "export", tree.export.name if tree is not None else export)
         _put_text(found, "asked", asked)
@@ -180,12 +179,6 @@ class Audit:
             _put_text(found, f"{prefix}name", place.name)
         found |= {"status": status, "xid": context.xid}
         self._put(json.dumps(found, separators=(",", ":")).encode())
-
-    def _tree_of(self, handle: bytes | None) -> Tree | None:
-        if handle is None:
-            return None
-        number = int.from_bytes(HandleSeal.export_in(handle), "big")
-        return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
 
     def _acting_uid(self, tree: Tree | None, context: CallContext, *, mounts: bool) -> int | None:
         """Returns the UID as which the server acts for the call of `context` in the exported tree `tree`.
@@ -212,8 +205,9 @@ class Audit:
         if handle is None:
             return None
         exports = self._services.nfs.exports
-        roots = (tree.root for tree in exports.trees if isinstance(tree, LocalTree) and tree.root.handle == handle)
-        node = exports.parts.nodes.held.get(handle) or next(roots, None)
+        node, tree = exports.parts.nodes.held.get(handle), exports.tree_of(handle)
+        if node is None and isinstance(tree, LocalTree) and tree.root.handle == handle:
+            node = tree.root
         try:
             return None if node is None else os.fsdecode(os.readlink(node.proc_path))
         except OSError:
