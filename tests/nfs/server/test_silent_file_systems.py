@@ -14,7 +14,8 @@ import pytest
 
 from conversation import with_version_4
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export import object_tree
+from rpcrdma.nfs.export import local_files, object_tree
+from rpcrdma.nfs.export.linux_calls import file_clock_ns
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.open_object import HeldNode
 from rpcrdma.nfs.export.server_exports import LocalTree
@@ -77,6 +78,18 @@ def test_the_event_loop_makes_no_system_call_about_files_that_another_process_or
     assert asked
     assert all(asked), "a system call in the event loop"
     service.close()
+
+
+def test_a_directory_that_is_made_where_another_clock_counts_has_its_handle_and_mode(
+    start: Callable[..., Server], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda _fd: True)
+    monkeypatch.setattr(local_files, "file_clock_ns", lambda: file_clock_ns() + 10**10)
+    server = start()
+    root = server.mount()
+    made = server.call("mkdir", v3.MKDIR3args(server.dirop(root, "made"), server.sattr(mode=0o777)))
+    assert made.value.obj.value.data == server.lookup(root, "made")
+    assert (tree / "made").stat().st_mode & 0o777 == 0o777
 
 
 @pytest.mark.thorough

@@ -204,8 +204,9 @@ class ObjectTree(Generic[N]):
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
         """Returns the node of the object that was just made with this name and `kind` (its bits of `st_mode`).
 
-        None if the name is gone, or leads to an object of another kind or made before `since` (nanoseconds, see
-        `file_clock_ns`), mostly since a local process has renamed the object. Raises OSError: EMFILE, EIO and others.
+        None if the name is gone, or leads to an object of another kind or made before `since` (`file_clock_ns`; no
+        effect with `always_waits`, where another host's clock may count), mostly since a local process has renamed the
+        object. Raises OSError: EMFILE, EIO and others.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
@@ -223,7 +224,7 @@ class ObjectTree(Generic[N]):
         if not made % _SECOND:
             # The file system may count whole seconds.
             since -= since % _SECOND
-        if stat.S_IFMT(status.st_mode) != kind or made < since:
+        if stat.S_IFMT(status.st_mode) != kind or (made < since and not self.always_waits):
             os.close(fd)
             return None
         return self._child(directory, name, fd)
@@ -278,8 +279,7 @@ class ObjectTree(Generic[N]):
     def drop_idle(self) -> None:
         """Drops the names that the last walk through the tree collected, if unused since the last `drop_idle`.
 
-        Unused names stay, too, while the next walk, which would replace them, is not allowed yet (`TreeSearch.is_due`),
-        and during a search, which may hang. Never waits.
+        They stay while the next walk is not allowed yet (`TreeSearch.is_due`), and during a search. Never waits.
         """
         if self._search_lock.acquire(blocking=False):
             self._search.drop_idle()
@@ -321,16 +321,12 @@ class ObjectTree(Generic[N]):
 
     def _open_for_handles(self) -> N | None:
         """Returns a node of the root whose descriptor `open_by_handle` takes; None if such opens are not possible."""
-        opened = self._seal.open(self.root.handle)
-        known = kernel_handle(opened.identity) if opened is not None else None
+        known = kernel_handle(self._identity[0])
         if known is None:
             return None
         try:
             fd = os.open(self.root.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        root = self.NODE(self, fd, self.root.handle, self.root.status)
-        try:
+            root = self.NODE(self, fd, self.root.handle, self.root.status)
             os.close(open_by_handle(fd, *known))
         except OSError:
             return None
