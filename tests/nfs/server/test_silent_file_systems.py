@@ -92,6 +92,20 @@ def test_a_directory_that_is_made_where_another_clock_counts_has_its_handle_and_
     assert (tree / "made").stat().st_mode & 0o777 == 0o777
 
 
+def test_no_file_is_delegated_that_may_change_without_a_report(
+    start: Callable[..., Server], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda _fd: True)
+    server = start()
+    file = server.lookup(server.mount(), "hello.txt")
+    exports = server.services.nfs.exports
+    leases: Any = exports.parts.leases
+    leases.lease = lambda *_: pytest.fail("a lease of the kernel, which asks the file system under a lock")
+    node, _ = exports.locate(file, server.contexts[-1]) or (None, None)
+    assert node is not None
+    assert node.lease(lambda: None) is None
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="mounts a file system of FUSE")
 def test_nothing_in_an_export_waits_for_what_is_mounted_below_it(tree: Path, tmp_path: Path) -> None:

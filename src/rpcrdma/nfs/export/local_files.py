@@ -87,6 +87,9 @@ class Files(LocalObject):
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
+        if self.tree.always_waits:
+            # Its server or process changes files without a report; and it would be asked under the lock of all leases.
+            return None
         parts = self.tree.parts
         return parts.leases.lease(
             self.proc_path,
