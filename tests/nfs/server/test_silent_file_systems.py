@@ -106,6 +106,28 @@ def test_no_file_is_delegated_that_may_change_without_a_report(
     assert node.lease(lambda: None) is None
 
 
+def test_a_new_file_is_listed_where_directories_keep_their_times(
+    start: Callable[..., Server], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Status:
+        st_mtime_ns = st_ctime_ns = 0
+
+        def __init__(self, status: os.stat_result) -> None:
+            self._status = status
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._status, name)
+
+    fstat = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda fd: Status(fstat(fd)))
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda _fd: True)
+    server = start()
+    root = server.mount()
+    assert "new" not in server.list_names(root)
+    (tree / "new").touch()
+    assert "new" in server.list_names(root)
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="mounts a file system of FUSE")
 def test_nothing_in_an_export_waits_for_what_is_mounted_below_it(tree: Path, tmp_path: Path) -> None:

@@ -112,6 +112,9 @@ def _dots(directory: LocalObject) -> list[ListedEntry]:
 
 
 def _version(directory: LocalObject) -> Version:
+    if directory.tree.always_waits:
+        # FUSE over object stores, such as rclone, leaves the times of a directory as they are when entries change.
+        return None
     status = os.fstat(directory.fd)
     if file_clock_ns() - status.st_ctime_ns < _SETTLED_NS:
         return None
