@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
 import fsspec
@@ -364,6 +364,35 @@ def test_threads_that_use_a_server_first_at_once_share_its_connections(monkeypat
     monkeypatch.setattr(mounts, "_MOUNTS", {(0, ended, "ended"): None})
     assert mounts.mounts_of(server, loop) is of_another[0]
     assert list(mounts._MOUNTS) == [(os.getpid(), loop, "server")]
+
+
+def test_files_that_other_threads_open_hinder_no_closing() -> None:
+    fs = fsspec.filesystem("rdma", skip_instance_cache=True)
+    opened: list[Any] = []
+
+    class Opened:
+        path = "server/data/x"
+
+        def close(self) -> None:
+            """At the end of this process, after a failure."""
+
+    def opening(frame: FrameType, event: str, _arg: object) -> Any:
+        if event == "line" and "weakref" in frame.f_code.co_filename:
+            sys.settrace(None)
+            opened.append(Opened())
+            fs.note_writer(opened[-1])
+            sys.settrace(opening)
+        return opening
+
+    opened.append(Opened())
+    fs.note_writer(opened[0])
+    sys.settrace(opening)
+    try:
+        found = mounts.open_writers(fs.place(Opened.path).server, fs.loop)
+    finally:
+        sys.settrace(None)
+    assert opened[0] in found
+    assert len(opened) > 1
 
 
 async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:

@@ -132,6 +132,14 @@ def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Pa
 
 
 @pytest.mark.thorough
+def test_a_file_is_opened_for_appending_by_one_lookup(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    with make().open(at(top, "small"), "ab") as file:
+        assert calls == {"lookup": 1, "access": 1}
+        file.write(b" and more")
+    assert (top / "small").read_bytes() == b"small and more"
+
+
+@pytest.mark.thorough
 def test_what_has_its_index_at_its_end_comes_with_that(
     make: Callable[..., Any], top: Path, calls: Counter[str]
 ) -> None:

@@ -353,7 +353,7 @@ class RdmaFileSystem(ServerFileSystem):
             The object that closes such a file in the background, for which both wait.
         """
         mounts = self._mounts_here(file.path)
-        mounts.writers.add(file)
+        mounts.note_writer(file)
         return mounts.updated
 
     # Directories and names

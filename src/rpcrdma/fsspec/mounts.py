@@ -89,10 +89,31 @@ class Mounts:
         self._making: dict[str, asyncio.Task[None]] = {}
         self.listings: dict[str, asyncio.Task[None]] = {}
         """By directory: the task that reads a page of its listing; questions about other files there wait for it."""
-        self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
-        """Files open for writing, which `ServerFileSystem.close` and the end of the process close."""
+        self._writers: weakref.WeakValueDictionary[int, Closable] = weakref.WeakValueDictionary()
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
+
+    def note_writer(self, file: Closable) -> None:
+        """Registers a file open for writing, which `ServerFileSystem.close` and the end of the process are to close."""
+        # By its identity: a file of fsspec may ask its server for its hash.
+        self._writers[id(file)] = file
+
+    def open_writers(self) -> list[Closable]:
+        """Returns the registered files that still exist, and the files around them, in the order of their closing."""
+        # Taken at once, as other threads open files meanwhile.
+        found: list[Any] = [file for each in self._writers.valuerefs() if (file := each()) is not None]
+        inner = found
+        while inner:
+            # Files of text or compressed data, which anyone may have made, lose what they hold if those below close
+            # first.
+            around = gc.get_referrers(*inner)
+            around += gc.get_referrers(*(each for each in around if isinstance(each, dict)))
+            known = set(map(id, found))
+            inner = list(
+                {id(each): each for each in around if isinstance(each, _AROUND) and id(each) not in known}.values()
+            )
+            found = [*inner, *found]
+        return found
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes the directory `path` and those above it within the export, where they are missing.
@@ -127,7 +148,7 @@ class Mounts:
     async def close(self) -> None:
         """Closes the files of `updated` (read and written), unmounts all exports and closes their connections.
 
-        The files of `writers`, only written, stay open without a connection: their methods raise `TransportClosed` when
+        The files that are only written stay open without a connection: their methods raise `TransportClosed` when
         they have data to send. Raises the first error of closing a file, at the end.
         """
         for task in self._watching:
@@ -276,19 +297,7 @@ def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closab
     They are in the order in which they are to be closed.
     """
     found = _MOUNTS.get((os.getpid(), loop, server.key))
-    return [] if found is None else _to_be_closed(found)
-
-
-def _to_be_closed(mounts: Mounts) -> list[Closable]:
-    found: list[Any] = list(mounts.writers)
-    inner = found
-    while inner:
-        # Files of text or compressed data, which anyone may have made, lose what they hold if those below close first.
-        around = gc.get_referrers(*inner)
-        around += gc.get_referrers(*(each for each in around if isinstance(each, dict)))
-        inner = list({each for each in around if isinstance(each, _AROUND)}.difference(found))
-        found = [*inner, *found]
-    return found
+    return [] if found is None else found.open_writers()
 
 
 def close_left_open(file: Closable) -> None:
@@ -318,7 +327,7 @@ def close_all_mounts() -> None:
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():
             continue  # the parent's, or of a program that has ended the loop without closing its file systems
-        for file in _to_be_closed(mounts):
+        for file in mounts.open_writers():
             try:
                 close_left_open(file)
             except Exception:
