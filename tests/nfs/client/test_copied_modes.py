@@ -154,7 +154,23 @@ def test_directories_of_an_interrupted_upload_get_their_modes_from_the_next(
     there[1].mode |= 0o2000
     server.before = lambda name, args: None
     copy(mounted, "upload_tree", top, "/fresh")
-    assert [(thing.mode, thing.mtime.seconds) for thing in there] == [(each, OWN_TIME) for each in modes.values()]
+    assert [(thing.mode, thing.mtime.seconds) for thing in there] == [(0o755, OWN_TIME), (0o2750, OWN_TIME)]
+
+
+@each_case(("exact", "expected"), [(False, 0o2750), (True, 0o750)])
+def test_a_new_directory_keeps_the_set_group_id_bit_that_the_server_adds_unless_modes_are_exact(
+    new_server: Any, tmp_path: Path, exact: bool, expected: int
+) -> None:
+    server, mounted = new_server()
+    (tmp_path / "in").mkdir(0o750)
+
+    def added(name: str, args: Any) -> None:
+        if name == "MKDIR":
+            args.attributes.mode.value |= 0o2000
+
+    server.before = added
+    copy(mounted, "upload_tree", tmp_path, "/shared", exact_modes=exact)
+    assert server.at("/shared/in").mode == expected
 
 
 def test_nobody_else_may_look_into_what_is_not_finished(tree: Any, mounted: Any, tmp_path: Path, umask: Umask) -> None:

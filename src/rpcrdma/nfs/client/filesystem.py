@@ -450,7 +450,8 @@ class NfsFilesystem(ObjectCalls):
     ) -> CopyReport:
         """Copies a local directory with all contents to the server; new objects get their originals' modes and times.
 
-        Returns the numbers of copied objects, and the failures, which `CopyReport.check` raises.
+        New directories keep a set-group-ID bit that the server gives them, unless `exact_modes`. Returns the numbers of
+        copied objects, and the failures, which `CopyReport.check` raises.
 
         Args:
             local: the local directory.

@@ -248,13 +248,13 @@ class _Upload:
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         try:
-            there = folder.node.attributes
-            # The server adds the set-group-ID bit of the directory above.
-            unfinished = there is not None and stat.S_IMODE(there.mode) & ~stat.S_ISGID == UNFINISHED_MODE
-            if complete and (folder.made or unfinished or self._exact):
+            there = 0 if folder.node.attributes is None else stat.S_IMODE(folder.node.attributes.mode)
+            # The server adds the bit below a directory that has it, so that all files there have one group.
+            shared = there & stat.S_ISGID
+            if complete and (folder.made or there == UNFINISHED_MODE | shared or self._exact):
                 found = os.fstat(folder.descriptor)
                 attributes = set_attributes(
-                    mode=found.st_mode,
+                    mode=found.st_mode if self._exact else found.st_mode | shared,
                     atime_ns=expressible(found.st_atime_ns),
                     mtime_ns=expressible(found.st_mtime_ns),
                 )
