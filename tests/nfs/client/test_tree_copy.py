@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import stat
+import threading
 from asyncio import run
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,28 @@ def test_as_many_files_as_allowed_are_copied_at_once(server: Any, mounted: Any, 
     report = run(once(mounted(), "download_tree", "/", tmp_path / "none"))
     assert len(report.skipped) == 4
     assert names_in(tmp_path / "none") == []
+
+
+@each_case("most", [0, 2])
+def test_a_tree_is_copied_also_where_no_further_thread_can_be_started(
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    server, mounted = new_server()
+    for number in range(20):
+        server.put(f"/t/d{number % 3}/f{number}", bytes([number]) * (number * 8000))
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if len(started) == most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    run(once(mounted(), "download_tree", "/t", tmp_path / "t")).check()
+    run(once(mounted(), "upload_tree", tmp_path / "t", "/back")).check()
+    assert shape(tmp_path / "t") == server_shape(server.at("/t")) == server_shape(server.at("/back"))
 
 
 def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.aio.misuse import check_options, known_options
@@ -107,6 +108,28 @@ _LOCAL_THREADS = 4
 """Threads that read and write local files: enough for system calls to overlap."""
 
 
+class _RunOnce(Generic[T]):
+    """Runs `function` in the first thread that calls this object; other threads wait, and all get its outcome.
+
+    An executor that cannot start a thread keeps the work all the same, for a thread that is there already.
+    """
+
+    __slots__ = ("_first", "_function", "_outcome")
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._first = threading.Lock()
+        self._outcome: Future[T] = Future()
+
+    def __call__(self) -> T:
+        if self._first.acquire(blocking=False):
+            try:
+                self._outcome.set_result(self._function())
+            except BaseException as error:  # noqa: BLE001 - raised below
+                self._outcome.set_exception(error)
+        return self._outcome.result()
+
+
 class Volume:
     """The state that all operations on a mounted file system share: procedures, sizes, buffers, tasks and threads.
 
@@ -199,13 +222,16 @@ class Volume:
 
         Then CancelledError is raised, in place of an exception of `function`, once `function` has ended and `undo`,
         such as a function that closes a descriptor, has released a result in the event loop's thread. Otherwise returns
-        the result, or raises the exception, of `function`.
+        the result, or raises the exception, of `function`. If no thread can be started, the event loop's thread runs
+        `function`: a copy cannot close and remove its files otherwise.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
-        running = asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(function, *args, **kwargs)
-        )
+        work = _RunOnce(functools.partial(function, *args, **kwargs))
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except RuntimeError:
+            return work()
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
