@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -62,6 +62,22 @@ def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
         reloading.log.close()
 
     asyncio.run(reload())
+
+
+async def test_removed_exports_that_no_thread_can_close_are_a_line_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    waiting, change = cast("Any", SimpleNamespace()), cast("Any", SimpleNamespace(retire=None))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        await served_exports.ServedExports(waiting, None, waiting, [], waiting)._retire(change)
+    (record,) = caplog.records
+    assert "not closed before the server ends: no further thread can be started; raise the limit" in record.getMessage()
+    assert record.exc_info is None
 
 
 def test_a_state_directory_that_stands_still_refuses_reloads_and_has_the_addresses_in_use_afterwards(

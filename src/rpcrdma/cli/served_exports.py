@@ -208,6 +208,8 @@ class ServedExports:
             while not await self._settle(_RETIRE_S):
                 _report(await asyncio.to_thread(change.retire, close=False))
             _report(await asyncio.to_thread(change.retire, close=True))
+        except OSError as error:
+            _LOGGER.error("removed exports are not closed before the server ends: %s", error)  # noqa: TRY400 - says all
         except Exception:  # the other exports are served already
             _LOGGER.exception("cannot close removed exports")
 
