@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io
 import logging
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,6 +65,23 @@ def test_text_that_is_held_arrives(running: Running, folder: Path) -> None:
                 garbage(collected)
     assert left.closed
     assert [(folder / name).read_text() for name in ("left", "dropped", "circle")] == ["text", "text", "texttext"]
+
+
+def test_files_of_the_standard_library_around_a_file_are_closed_before_it(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        files = {name: fs.open(f"{folder.name}/{name}", "w+b") for name in ("text", "updated", "compressed", "archive")}
+        text = io.TextIOWrapper(files["text"])
+        updated = io.TextIOWrapper(io.BufferedRandom(files["updated"]))
+        compressed = io.TextIOWrapper(gzip.GzipFile(fileobj=files["compressed"], mode="wb"))
+        archive = zipfile.ZipFile(files["archive"], "w")
+        for file in (text, updated, compressed):
+            file.write("text")
+        archive.writestr("text", "text")
+        read = io.TextIOWrapper(fs.open(f"{folder.name}/text"))
+    assert not read.closed
+    assert [(folder / name).read_text() for name in ("text", "updated")] == ["text"] * 2
+    assert gzip.decompress((folder / "compressed").read_bytes()) == b"text"
+    assert zipfile.ZipFile(folder / "archive").read("text") == b"text"
 
 
 def test_a_text_file_is_closed_by_one_thread_at_a_time(

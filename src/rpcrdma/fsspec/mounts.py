@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import gc
-import io
 import logging
 import os
 import weakref
-import zipfile
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol
@@ -25,7 +22,7 @@ from rpcrdma.errors import ConnectFailed, RpcRdmaError, TransportClosed
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.connecting import mount_path
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
-from rpcrdma.sync.file_object import Writers, warn_left_open
+from rpcrdma.sync.file_object import Writers, files_around, warn_left_open
 
 __all__ = [
     "MountedPath",
@@ -39,8 +36,6 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
-_AROUND = (io.IOBase, zipfile.ZipFile)
-"""Classes of objects that hold data for the file to which they refer."""
 _CLOSE_S = 10.0
 """Seconds that the end of a process waits for the connections of an event loop to one server to close."""
 
@@ -102,18 +97,7 @@ class Mounts:
         """Returns the registered files that still exist, and the files around them, in the order of their closing."""
         # Taken at once, as other threads open files meanwhile.
         found: list[Any] = [file for each in self._writers.valuerefs() if (file := each()) is not None]
-        inner = found
-        while inner:
-            # Files of text or compressed data, which anyone may have made, lose what they hold if those below close
-            # first.
-            around = gc.get_referrers(*inner)
-            around += gc.get_referrers(*(each for each in around if isinstance(each, dict)))
-            known = set(map(id, found))
-            inner = list(
-                {id(each): each for each in around if isinstance(each, _AROUND) and id(each) not in known}.values()
-            )
-            found = [*inner, *found]
-        return found
+        return [*files_around(found), *found]
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes the directory `path` and those above it within the export, where they are missing.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import io
 import logging
 import operator
 import threading
 import warnings
-import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.aio.awaited_call import without_frames
@@ -24,7 +24,7 @@ from rpcrdma.wire.buffers import as_view
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "warn_left_open"]
+__all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "files_around", "warn_left_open"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 
@@ -259,7 +259,8 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         super().__init__(self._held, encoding, errors, newline)
         self._CHUNK_SIZE = _TEXT_OCTETS
         if file.writable():
-            self._writers.add_text(self, self._held)
+            # Garbage collection might close it while it lacks text.
+            self._writers.kept.add(self._held)
 
     @property
     def mode(self) -> str:
@@ -287,7 +288,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             with self._closing:
                 super().close()
         finally:
-            self._writers.discard_text(self, self._held)
+            self._writers.kept -= {self, self._held}
 
     def detach(self) -> Any:
         """Flushes the text, and returns the buffered binary file beneath (of `io`), which the caller is to close.
@@ -295,7 +296,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         The text file is unusable afterwards. Raises as `io.TextIOWrapper.detach`.
         """
         super().detach()
-        self._writers.discard_text(self, self._held)
+        self._writers.kept.discard(self._held)
         return self._held
 
     def __del__(self) -> None:
@@ -312,11 +313,32 @@ class TextFile(OwnProcess, io.TextIOWrapper):
                 self._loop.post(functools.partial(self._writers.finish, self))
 
 
+def files_around(files: Iterable[object]) -> list[Any]:
+    """Returns the files of text or compressed data, and archives of `zipfile`, around `files`, the outermost first.
+
+    Anyone may have made them, and they lose the data that they hold if `files` are closed before them. Each is of a
+    class of `io` or a `ZipFile`, and refers to one of `files` or to another one of the result.
+    """
+    from zipfile import ZipFile  # noqa: PLC0415 - few programs leave files open
+
+    inner = list(files)
+    known, found = set(map(id, inner)), list[Any]()
+    while inner:
+        referring = gc.get_referrers(*inner)
+        referring += gc.get_referrers(*(each for each in referring if isinstance(each, dict)))
+        around = {id(each): each for each in referring if isinstance(each, io.IOBase | ZipFile)}
+        referring.clear()  # This function's frame may be in it, and all would stay until garbage is collected.
+        inner = [each for key, each in around.items() if key not in known]
+        known.update(around)
+        found = [*inner, *found]
+    return found
+
+
 def warn_left_open(name: str) -> None:
-    """Logs a warning that the binary file `name`, which the caller closes next, may be below others that hold data."""
+    """Logs a warning that other objects may hold data for the binary file `name`, which the caller closes next."""
     _LOGGER.warning(
-        "%s was open for writing when its file system was closed: data written to it is sent, but data still in an "
-        "io.TextIOWrapper, io.BufferedWriter or compressed file around it may be lost; use `with` to close them",
+        "%s was open for writing when its file system was closed: data written to it is sent, but data that another "
+        "object, such as a tarfile.TarFile, still holds for it may be lost; use `with` to close both",
         name,
     )
 
@@ -340,16 +362,14 @@ def binary_mode(mode: str) -> str:
 class Writers:
     """The files of a file system that are open for writing, to be closed when they are dropped, or all together.
 
-    To close, the file system calls `close_texts`, then `close`, before it ends a connection of its own; `end` does both
-    at the end of the process. The coroutines run in the loop of the files. The other methods may be called from any
-    thread, except that `close_texts` and `end`, which block, must not run in the thread of that loop.
+    To close, the file system calls `close_around`, then `close`, before it ends a connection of its own; `end` does
+    both at the end of the process. The coroutines run in the loop of the files. The other methods may be called from
+    any thread, except that `close_around` and `end`, which block, must not run in the thread of that loop.
     """
 
     def __init__(self) -> None:
         self._files: set[AsynchronousFile] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        self._texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
-        self._texts_change = threading.Lock()
         self.kept: set[io.IOBase] = set()
         """Buffers of text files, which garbage collection might close while they lack text; dropped text files."""
 
@@ -361,31 +381,18 @@ class Writers:
         """Removes a closed binary file from those registered; no effect if it is not registered."""
         self._files.discard(file)
 
-    def add_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Registers a text file for `close_texts`, and keeps its buffer `held` from being collected before the file."""
-        self.kept.add(held)
-        with self._texts_change:
-            self._texts.add(text)
-
-    def discard_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Removes a text file that is closed, or detached from its buffer `held`."""
-        self.kept -= {text, held}
-        with self._texts_change:
-            self._texts.discard(text)
-
-    def close_texts(self) -> None:
-        """Closes all registered text files, and those that the program has dropped unclosed; blocks until that is done.
+    def close_around(self) -> None:
+        """Closes the files of text or compressed data around registered files; blocks until that is done.
 
         Must not run in the thread of their loop.
 
         Raises:
             Exception: an error of closing a file, of several the last; the other files are closed all the same.
         """
-        with self._texts_change:
-            texts = set(self._texts)
         with contextlib.ExitStack() as stack:
-            for text in texts.union(kept for kept in list(self.kept) if isinstance(kept, TextFile)):
-                stack.callback(text.close)
+            for each in reversed(files_around(list(self._files))):
+                if not isinstance(each, NfsFile):
+                    stack.callback(each.close)
 
     async def finish(self, file: AsynchronousFile | TextFile, unsent: bytes = b"") -> None:
         """Closes a file that the program dropped without closing; logs a failure instead of raising it.
@@ -393,7 +400,7 @@ class Writers:
         To a binary file it first writes the octets of `unsent`.
 
         Must run as a task of its own in the loop of the file; `close` waits for the task. At the end of the process,
-        where no thread can start, a text file stays open without a log entry, for `close_texts`.
+        where no thread can start, a text file stays open without a log entry, for `close_around`.
         """
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
@@ -422,7 +429,7 @@ class Writers:
         Logs warnings as `close`. If closing a file fails, the others are closed before the error is raised.
         """
         try:
-            self.close_texts()
+            self.close_around()
         finally:
             loop.run(self.close)
 
@@ -432,7 +439,7 @@ class Writers:
         Raises:
             Exception: the first error of closing a file; the other files are closed all the same.
         """
-        files, self._files = self._files, set()
+        files, self._files = list(self._files), set()
         for file in files:
             warn_left_open(in_words(file.name))
         ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)

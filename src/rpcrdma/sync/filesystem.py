@@ -217,13 +217,14 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def close(self) -> None:
         """Closes the file system's files that are open for writing, and cancels calls of its other files.
 
-        The log warns of each binary file that was open for writing: what is around it may hold data. The connection
-        stays open, and the file system can be used further. No effect in a child process that inherited the file
+        Files of `io`, and others of text or compressed data, around a binary file are closed before it. The log warns
+        of a binary file that these have not closed: other objects may hold data for it. The connection stays open, and
+        the file system can be used further. No effect in a child process that inherited the file
         system. Raises, after all of that, OSError or RpcRdmaError if data cannot be written.
         """
         if not self._loop.forked:
             try:
-                self._writers.close_texts()
+                self._writers.close_around()
             finally:
                 self._loop.run(self._finish)
 
