@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma import sync
+from rpcrdma.aio.awaited_call import _AwaitedCall
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -133,6 +134,23 @@ def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
         drop_removed(fs, f"{folder.name}/gone")
     (record,) = caplog.records
     assert "/gone was not closed, and the data written to it last may be lost: " in record.getMessage()
+
+
+def test_text_that_an_interrupted_flush_has_appended_is_not_appended_again(
+    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_call: object) -> None:
+        raise KeyboardInterrupt
+
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/log", "a") as text:
+        for line in ("one\n", "two\n", "two\n", "three\n"):
+            text.write(line)
+            # When the call has ended, and before its thread has noticed.
+            with monkeypatch.context() as patch:
+                patch.setattr(_AwaitedCall, "result", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    text.flush()
+    assert (folder / "log").read_text() == "one\ntwo\ntwo\nthree\n"
 
 
 def test_log_handlers_of_one_file_do_not_overwrite_each_other(running: Running, folder: Path) -> None:

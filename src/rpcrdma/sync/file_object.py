@@ -60,6 +60,8 @@ class NfsFile(OwnProcess, io.RawIOBase):
         self._loop = loop
         self._mode = mode
         self._writers = writers
+        self._appended = b""
+        """The octets of a `write` that an interrupt has ended, but that were appended."""
         if file.writable():
             writers.add(file)
 
@@ -187,9 +189,19 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         The data is sent when a block is full, by `flush` or `close` at the latest. Raises OSError if this or an earlier
         write has failed, ValueError if the file is closed or was not opened for writing, TypeError if `data` is no
-        C-contiguous memory.
+        C-contiguous memory. An interrupted call may be repeated: `data` is not appended twice.
         """
-        return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
+        view, before, appended = as_view(data, "data"), self._asynchronous.tell(), self._appended
+        done = len(appended) if view[: len(appended)] == appended else 0
+        try:
+            count = done + self._loop.run(functools.partial(self._asynchronous.write, view[done:]))
+        except BaseException as error:
+            # A buffer around the file writes the same octets again.
+            if "a" in self._mode and not isinstance(error, Exception) and self._asynchronous.tell() != before:
+                self._appended = bytes(view)
+            raise
+        self._appended = b""
+        return count
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
