@@ -25,10 +25,11 @@ from fsspec_server import Served, at
 from rpcrdma import ConnectOptions, sync
 from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem, UpdatedFile
 from rpcrdma.fsspec.waiting import FilesLoop
-from rpcrdma.nfs.client import FileOptions, NfsFile
+from rpcrdma.nfs.client import FileOptions, NfsFile, volume
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from support.cases import each_case
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -231,6 +232,22 @@ def test_flush_makes_what_was_written_visible(fs: Any, top: Path) -> None:
     assert (top / "file").stat().st_mtime > 1
     fs.touch(at(top, "file"))
     assert (top / "file").read_bytes() == b""
+
+
+def test_appended_blocks_that_arrive_one_after_the_other_are_appended_once(
+    served: Served, protocol: str, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volume, "_MOST", 4096)
+    # Of its own, with these sizes of calls.
+    options = {**served.options(protocol), "files": {"listed_names_max": 4096}}
+    fs = fsspec.filesystem(protocol, **options, skip_instance_cache=True)
+    data = os.urandom(6 * 4 * 4096)
+    with fs.open(at(top, "log"), "ab", block_size=4 * 4096) as file:
+        for start in range(0, len(data), 4096):
+            file.write(data[start : start + 4096])
+            asyncio.run(until(lambda: not file._file._behind._in_flight))
+    fs.close()
+    assert (top / "log").read_bytes() == data
 
 
 def test_a_file_that_is_dropped_is_written_all_the_same(fs: Any, top: Path) -> None:

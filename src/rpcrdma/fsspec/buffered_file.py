@@ -406,19 +406,21 @@ class BufferedNfsFile(AbstractBufferedFile):
         self._files_loop.post(partial(self._writers.finish, self._file, self.buffer.getvalue()))
 
     def _send(self) -> None:
-        unsent, before = self.buffer, self._file.tell()
+        unsent, before, taken = self.buffer, self._file.tell(), True
         if not unsent.tell() or _in_a_collection():
             return
         try:
             with unsent.getbuffer() as data:
                 self._await(self._file.write, data)
+        except BaseException:
+            # An interrupt may have come after the data was taken.
+            taken = self._file.tell() != before
+            raise
         finally:
-            # The frames of an exception refer to the memory of the buffer, which therefore cannot grow. An interrupt
-            # may have come after the data was taken.
-            left = LentMemory()
-            if self._file.tell() == before:
-                left.write(unsent.getvalue())
-            self.buffer = left
+            # The frames of an exception refer to the memory of the buffer, which therefore cannot grow.
+            self.buffer = LentMemory()
+            if not taken:
+                self.buffer.write(unsent.getvalue())
 
 
 _OF_PARENTS: list[object] = []

@@ -339,6 +339,16 @@ async def test_appended_data_goes_behind_what_others_have_appended_since(server:
     assert bytes(thing.data) == b"1ABC" + b"E" * 9 * BLOCK + b"DFGIH"
 
 
+async def test_the_position_behind_appended_data_counts_all_of_it_wherever_it_is(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "ab") as file:
+        for count in range(1, 40):
+            await file.write(pattern(3 * BLOCK))
+            assert file.tell() == file.size == count * 3 * BLOCK
+            for _ in range(count):
+                await asyncio.sleep(0)
+            await file.write(b"")
+
+
 @in_virtual_time
 async def test_an_append_that_is_given_up_leaves_its_turn_to_the_next(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"0")

@@ -117,12 +117,14 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the end of the appended data at the server, plus the octets of `unsent`: the file's future size.
+        """Returns the end of the appended data at the server, plus the octets still to be appended: the future size.
 
         Returns None if no appended data has reached the server since the last call, even if some is unsent.
         """
         end, self._appended_to = self._appended_to, None
-        return None if end is None else end + self.unsent
+        if end is None:
+            return None
+        return end + self.unsent + sum(extent.length for extent in self._sent_extents())
 
     async def write(self, offset: int, data: memoryview, *, append: bool = False) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
@@ -306,6 +308,7 @@ class WriteBehind:
                 await asyncio.gather(*(self._carry(extent, stable) for extent in extents))
                 await self._commit_arrived()
                 self._appended_to = end
+                extents.clear()  # they are in flight no more
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
 
