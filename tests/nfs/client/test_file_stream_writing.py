@@ -349,6 +349,16 @@ async def test_the_position_behind_appended_data_counts_all_of_it_wherever_it_is
             await file.write(b"")
 
 
+async def test_writing_no_octets_behind_the_end_extends_no_file(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "wb") as file:
+        await file.write(b"1")
+        await file.seek(7)
+        await file.write(b"")
+        await file.pwrite(b"", 9)
+        assert file.size == 1
+    assert bytes(server.at("/file").data) == b"1"
+
+
 @in_virtual_time
 async def test_an_append_that_is_given_up_leaves_its_turn_to_the_next(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"0")

@@ -468,7 +468,8 @@ class NfsFile:
         if self._mode.reads:
             self._forget_read()
         await self._behind.write(offset, data, append=append)
-        self._end = self._ahead.size = max(self._end, offset + len(data))
+        if data:
+            self._end = self._ahead.size = max(self._end, offset + len(data))
         self._follow()
         return len(data)
 
