@@ -118,6 +118,9 @@ def test_what_is_no_file_is_refused(server: Any, mounted: Any, tmp_path: Path) -
         run(closing(fs, fs.upload(tmp_path / "none", "/new")))
     with pytest.raises(FileNotFoundError):
         run(closing(fs, fs.download("/none", tmp_path)))
+    server.put("/dir/file")
+    with pytest.raises(FileNotFoundError):
+        run(closing(fs, fs.download("/dir/file", "")))
     assert list(server.root.children) == ["dir"]
 
 

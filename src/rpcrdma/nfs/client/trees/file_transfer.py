@@ -119,7 +119,7 @@ class FileTransfer:
         else:
             folder, name = os.path.split(local)
             name = local_files.server_name(name)
-        directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or ".")
+        directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or (name and "."))
         try:
             with local_files.told_of(os.path.join(folder, name)):  # noqa: PTH118 - a name is no path
                 return await self.fetch(node, directory, name)
