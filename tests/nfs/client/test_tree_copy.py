@@ -305,18 +305,22 @@ def test_what_stays_does_not_keep_the_entries_after_it(
     assert [error.filename for error in report.failures if error.errno == errno.ENOBUFS] == ["/t"]  # type: ignore[attr-defined]
 
 
-def test_patterns_that_are_none_fail_before_a_directory_is_opened_or_made(
-    tree: Any, mounted: Any, tmp_path: Path
+@each_case(("exclude", "told"), [("*.log", r"write \['\*\.log'\]"), ([b"*.log"], r"exclude\[0\] must be .* not bytes")])
+def test_a_single_pattern_is_not_taken_for_a_list_of_its_characters(
+    new_server: Any, tmp_path: Path, exclude: Any, told: str
 ) -> None:
-    async def work() -> None:
-        fs = mounted()
-        down = fs.download_tree("/t", tmp_path / "new", exclude=[1])
-        for copy in (down, fs.upload_tree(tmp_path, "/n", exclude=[1])):
-            with pytest.raises(AttributeError):
-                await copy
-
-    run(work())
-    assert (names_in(tmp_path), "n" in tree.root.children) == ([], False)
+    server, mounted = new_server()
+    server.put("/t/file")
+    fs = mounted()
+    for work in (
+        fs.download_tree("/t", tmp_path / "t", exclude=exclude),
+        fs.upload_tree(tmp_path, "/new", exclude=exclude),
+        fs.rmtree("/t", exclude=exclude),
+    ):
+        with pytest.raises(TypeError, match=told):
+            run(work)
+    assert names_in(tmp_path) == []
+    assert server_shape(server.root) == {"t": None, "t/file": b""}
 
 
 def test_what_others_remove_meanwhile_is_no_failure(tree: Any, mounted: Any) -> None:

@@ -50,8 +50,8 @@ class NfsFilesystem(ObjectCalls):
             its handle is used.
         follow_symlinks: whether a symbolic link at the end of `path` is followed.
         onerror: called with each error instead of raising it, and the work continues.
-        exclude: shell patterns of entries to leave out. A pattern without a slash is matched with names at any depth, a
-            pattern with a slash, other than at its end, with paths from the top.
+        exclude: a list of shell patterns of entries to leave out. A pattern without a slash is matched with names at
+            any depth, a pattern with a slash, other than at its end, with paths from the top.
         offset: the offset in the file, in octets.
         size: the most octets to return; negative: all from `offset` on.
         data, text: the new content of the file.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import TypeAlias
 
+from rpcrdma.aio.misuse import all_of
 from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import Refused, entry_pages
 from rpcrdma.nfs.client.node import DirEntry, LazyPath, Node, path_of
@@ -61,11 +62,16 @@ class Exclusion:
         patterns: shell patterns. Slashes at the end of a pattern are ignored. A pattern without another slash is for
             names at any depth; any other, such as `/x` or `./x`, is for paths from the top of the tree. There `*`
             matches slashes.
+
+    Raises:
+        TypeError: `patterns` is a text itself, whose letters and wildcards would be patterns, or has one that is none.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
+        if isinstance(patterns, str):
+            raise TypeError(f"exclude must be a list of patterns, not a single one: write [{patterns!r}]")
         kinds: dict[bool, list[str]] = {False: [], True: []}
-        for pattern in patterns:
+        for pattern in all_of("exclude", patterns, str):
             text = pattern.rstrip("/")
             kinds["/" in text].append(translate(text.removeprefix("./").lstrip("/")))
         self._names, self._paths = (
