@@ -395,6 +395,25 @@ def test_files_that_other_threads_open_hinder_no_closing() -> None:
     assert len(opened) > 1
 
 
+def test_a_block_that_one_thread_sends_is_not_sent_by_another_one(
+    fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a file system, or the process, ends while a thread still writes."""
+
+    def other_thread(begin: Any) -> Any:
+        monkeypatch.undo()
+        file.write(b" and")
+        file.flush()
+        return run(begin)
+
+    with fs.open(at(top, "file"), "wb") as file:
+        run = file._files_loop.run
+        file.write(b" once")
+        monkeypatch.setattr(file._files_loop, "run", other_thread)
+        file.flush()
+    assert (top / "file").read_bytes() == b" and once"
+
+
 async def test_a_file_that_cannot_be_closed_leaves_no_server_open() -> None:
     class Full:
         name = "/full"

@@ -406,21 +406,21 @@ class BufferedNfsFile(AbstractBufferedFile):
         self._files_loop.post(partial(self._writers.finish, self._file, self.buffer.getvalue()))
 
     def _send(self) -> None:
-        unsent, before, taken = self.buffer, self._file.tell(), True
-        if not unsent.tell() or _in_a_collection():
+        if not self.buffer.tell() or _in_a_collection():
             return
+        # Another one meanwhile: this memory cannot grow, and another thread may close the file. It stays so after an
+        # exception, whose frames refer to the memory.
+        unsent, self.buffer = self.buffer, LentMemory()
+        before = self._file.tell()
         try:
             with unsent.getbuffer() as data:
                 self._await(self._file.write, data)
         except BaseException:
             # An interrupt may have come after the data was taken.
-            taken = self._file.tell() != before
+            if self._file.tell() == before:
+                since, self.buffer = self.buffer, LentMemory()
+                self.buffer.write(unsent.getvalue() + since.getvalue())
             raise
-        finally:
-            # The frames of an exception refer to the memory of the buffer, which therefore cannot grow.
-            self.buffer = LentMemory()
-            if not taken:
-                self.buffer.write(unsent.getvalue())
 
 
 _OF_PARENTS: list[object] = []
