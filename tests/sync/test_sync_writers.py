@@ -16,6 +16,7 @@ import pytest
 
 from rpcrdma import sync
 from rpcrdma.aio.awaited_call import _AwaitedCall
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -136,13 +137,16 @@ def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
     assert "/gone was not closed, and the data written to it last may be lost: " in record.getMessage()
 
 
-def test_text_that_an_interrupted_flush_has_appended_is_not_appended_again(
-    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(_call: object) -> None:
-        raise KeyboardInterrupt
+def interrupted(_call: object) -> None:
+    raise KeyboardInterrupt
 
-    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/log", "a") as text:
+
+@each_case("mode", ["a", "w", "r+"])
+def test_text_that_an_interrupted_flush_has_written_is_not_written_again(
+    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    (folder / "log").write_bytes(b"")
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/log", mode) as text:
         for line in ("one\n", "two\n", "two\n", "three\n"):
             text.write(line)
             # When the call has ended, and before its thread has noticed.
@@ -151,6 +155,21 @@ def test_text_that_an_interrupted_flush_has_appended_is_not_appended_again(
                 with pytest.raises(KeyboardInterrupt):
                     text.flush()
     assert (folder / "log").read_text() == "one\ntwo\ntwo\nthree\n"
+
+
+@each_case(
+    "read", [sync.NfsFile.read, sync.NfsFile.readlines, lambda file: file.readinto(bytearray(2)), sync.NfsFile.readline]
+)
+def test_an_interrupted_read_leaves_the_position(
+    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[sync.NfsFile], object]
+) -> None:
+    (folder / "file").write_bytes(b"one\ntwo\n")
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/file") as file:
+        with monkeypatch.context() as patch:
+            patch.setattr(_AwaitedCall, "result", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                read(file)
+        assert file.read() == b"one\ntwo\n"
 
 
 def test_log_handlers_of_one_file_do_not_overwrite_each_other(running: Running, folder: Path) -> None:

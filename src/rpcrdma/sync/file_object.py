@@ -11,8 +11,8 @@ import logging
 import operator
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NfsFile", "TextFile", "Writers", "binary_mode", "files_around", "warn_left_open"]
 
-_LOGGER = logging.getLogger("rpcrdma.client")
+T = TypeVar("T")
 
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 _TEXT_OCTETS = 1 << 17
 """Octets that a text file reads or writes at a time: waiting for the thread takes little beside decoding them."""
@@ -130,7 +131,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         failed. Raises ValueError if the position would be negative, `whence` is none of `io.SEEK_SET`, `io.SEEK_CUR`
         and `io.SEEK_END`, or the file is closed.
         """
-        return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
+        return self._moving(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     stat = waiting(AsynchronousFile.stat)
     pread = waiting(AsynchronousFile.pread)
@@ -144,7 +145,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         Returns b"" at the end. Raises OSError if the server refuses or an earlier write has failed, ValueError if the
         file is closed or was not opened for reading.
         """
-        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
+        return self._moving(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
         """Returns the octets from the position to the end of the file; errors are those of `read`."""
@@ -158,7 +159,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         never copies. Errors are those of `read`, and TypeError or LocalProtocolError if `buffer` is no writable
         C-contiguous memory.
         """
-        return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
+        return self._moving(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
     @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
@@ -166,7 +167,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         At most `size` octets of the line are returned, unless `size` is None or negative. Errors are those of `read`.
         """
-        return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
+        return self._moving(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
@@ -174,7 +175,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         If `hint` is positive, no further line is read once the lines together have `hint` octets or more.
         """
-        return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
+        return self._moving(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
         """Yields the rest of the file in blocks, usually of up to 1 MiB, without a copy; errors are those of `read`.
@@ -189,19 +190,34 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         The data is sent when a block is full, by `flush` or `close` at the latest. Raises OSError if this or an earlier
         write has failed, ValueError if the file is closed or was not opened for writing, TypeError if `data` is no
-        C-contiguous memory. An interrupted call may be repeated: `data` is not appended twice.
+        C-contiguous memory. An interrupted call may be repeated: it neither moves the position nor appends twice.
         """
-        view, before, appended = as_view(data, "data"), self._asynchronous.tell(), self._appended
+        view, write = as_view(data, "data"), self._asynchronous.write
+        if "a" not in self._mode:
+            return self._moving(functools.partial(write, view))
+        before, appended = self._asynchronous.tell(), self._appended
         done = len(appended) if view[: len(appended)] == appended else 0
         try:
-            count = done + self._loop.run(functools.partial(self._asynchronous.write, view[done:]))
+            count = done + self._loop.run(functools.partial(write, view[done:]))
         except BaseException as error:
-            # A buffer around the file writes the same octets again.
-            if "a" in self._mode and not isinstance(error, Exception) and self._asynchronous.tell() != before:
+            if not isinstance(error, Exception) and self._asynchronous.tell() != before:
                 self._appended = bytes(view)
             raise
         self._appended = b""
         return count
+
+    def _moving(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs a call of the asynchronous file that moves the position; if it is interrupted, the position stays.
+
+        An interrupt may come when the call has ended. Buffers around the file then make it once more.
+        """
+        before = self._asynchronous.tell()
+        try:
+            return self._loop.run(begin)
+        except BaseException as error:
+            if not isinstance(error, Exception) and self._asynchronous.tell() != before:
+                self._loop.run(functools.partial(self._asynchronous.seek, before))
+            raise
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
