@@ -77,6 +77,21 @@ async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(se
             await file.pwrite(b"old line\n" * 2, 0)
 
 
+async def test_what_is_written_meanwhile_counts_for_the_size_that_the_server_tells(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "a+b") as file:
+        await file.write(b"12")
+        await file.flush()
+        server.calls.clear()
+        server.hold["GETATTR"] = asyncio.Event()
+        asking = asyncio.ensure_future(file.stat())
+        await until(lambda: server.calls["GETATTR"])
+        await file.write(b"345")
+        server.hold.pop("GETATTR").set()
+        assert (await asking).st_size == 2
+        assert file.tell() == file.size == 5
+    assert bytes(server.at("/file").data) == b"12345"
+
+
 @each_case("how", ["fails", "is cancelled"])
 async def test_a_read_that_comes_to_nothing_leaves_the_position(new_server: Any, how: str) -> None:
     server, mounted = new_server()

@@ -181,8 +181,10 @@ class NfsFile:
         self._check_open()
         await self._behind.drain()
         self._follow()
+        end = self._end
         attributes = await self._volume.procedures.getattr(self._node)
-        self._end = self._ahead.size = attributes.size
+        if self._end == end:  # no data was written meanwhile, which the reply may lack
+            self._end = self._ahead.size = attributes.size
         return stat_from(attributes)
 
     async def read(self, size: int = -1) -> bytes:
