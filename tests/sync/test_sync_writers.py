@@ -6,10 +6,12 @@ import gc
 import gzip
 import io
 import logging
+import sys
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -170,6 +172,20 @@ def test_an_interrupted_read_leaves_the_position(
             with pytest.raises(KeyboardInterrupt):
                 read(file)
         assert file.read() == b"one\ntwo\n"
+
+
+def test_an_interrupted_look_whether_a_file_is_closed_is_no_closed_file(running: Running, folder: Path) -> None:
+    def interrupt(frame: FrameType, _event: str, _arg: object) -> None:
+        if frame.f_code.co_name == "closed":
+            raise KeyboardInterrupt
+
+    with sync.nfs_open(running.url) as fs, io.BufferedWriter(fs.open(f"{folder.name}/file", "wb")) as file:
+        sys.settrace(interrupt)
+        try:
+            file.write(b"written")
+        finally:
+            sys.settrace(None)
+    assert (folder / "file").read_bytes() == b"written"
 
 
 def test_log_handlers_of_one_file_do_not_overwrite_each_other(running: Running, folder: Path) -> None:

@@ -90,10 +90,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The mode in which the file was opened, such as "rb"."""
         return self._mode
 
-    @property
-    def closed(self) -> bool:
-        """Whether the file has been closed."""
-        return self._asynchronous.closed
+    # A function in Python might be interrupted, and buffers of `io` would raise ValueError then: they take the file for
+    # closed when they cannot find out.
+    closed = property(operator.attrgetter("_asynchronous._closed"), doc="Whether the file has been closed.")
 
     @property
     def size(self) -> int:
