@@ -18,6 +18,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 
 pytestmark = pytest.mark.thorough
 
@@ -114,6 +115,15 @@ def test_links_are_treated_as_those_of_this_machine_are(fs: Any, top: Path, tmp_
         for work in (lambda: files.du(tree), lambda: files.get(tree, str(tmp_path / "to"), recursive=True)):  # noqa: B023
             with pytest.raises(FileNotFoundError):
                 work()
+
+
+@each_case("detail", [False, True])
+def test_below_a_file_nothing_is_listed(fs: Any, top: Path, detail: bool) -> None:
+    (top / "file").write_bytes(b"data")
+    (listed,) = fs.ls(at(top, "file"), detail=detail)
+    assert (listed["name"] if detail else listed).endswith(f"/{top.name}/file")
+    with pytest.raises(NotADirectoryError):
+        fs.ls(at(top, "file/below"), detail=detail)
 
 
 def test_a_refusal_is_never_an_empty_listing(fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

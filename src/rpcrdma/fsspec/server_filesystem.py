@@ -375,7 +375,8 @@ class ServerFileSystem(AsyncFileSystem):
             async with self._at(place) as (fs, at):
                 names = await fs.listdir(at)
         except NotADirectoryError:
-            return [await self._info(path)] if detail else [place.name]
+            # Which raises the error again if a name on the way is no directory.
+            return [await self._info(path)] if detail else [(await self._info(path))["name"]]
         except NoSuchExport as error:
             names = names_below(place.path, error.exports)
             if not names:
