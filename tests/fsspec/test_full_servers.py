@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from fsspec_server import Served
+from fsspec_server import Served, at
 from rpcrdma import sync
 from rpcrdma.nfs.client import NfsFile
 
@@ -147,3 +147,13 @@ def test_a_failure_in_a_transaction_names_the_file_and_no_temporary_one(served: 
         file.close()
     assert failed.value.filename == "/data/x"
     fs.transaction.complete(commit=False)
+
+
+def test_files_that_are_left_open_in_a_transaction_are_shown_when_they_are_complete(fs: Any, top: Path) -> None:
+    with fs.transaction:
+        left, text = fs.open(at(top, "left"), "wb"), fs.open(at(top, "text"), "w")
+        left.write(b"all of it")
+        text.write("all of it")
+    assert (top / "left").read_bytes() == (top / "text").read_bytes() == b"all of it"
+    assert left.closed
+    assert text.closed

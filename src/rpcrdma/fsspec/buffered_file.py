@@ -23,7 +23,7 @@ from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.sync.file_object import Writers
+from rpcrdma.sync.file_object import Writers, files_around
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["BufferedNfsFile", "check_transaction"]
@@ -369,11 +369,13 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._await(self._file.close)
 
     def commit(self) -> None:
-        """Renames the file of a transaction to its final name; no effect outside of transactions.
+        """Closes the file of a transaction and those around it, and renames it; no effect outside of transactions.
 
-        Called when the transaction ends, after `close`. Raises OSError if the renaming fails.
+        Called when the transaction ends. Raises OSError if a write has failed, or the renaming fails.
         """
         if self._temporary is not None:
+            for each in () if self.closed else (*files_around([self]), self):
+                each.close()
             self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None
 
