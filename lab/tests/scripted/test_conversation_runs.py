@@ -192,6 +192,20 @@ class SilentPeer(OtherSide):
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
 
+class TellingPeer(SilentPeer):
+    """Tells these events, and nothing more."""
+
+    version = "2"
+
+    def __init__(self, *events: Heard) -> None:
+        self._events = [*events]
+
+    async def next(self) -> Heard:
+        if not self._events:
+            return await super().next()
+        return self._events.pop(0) if self._events[0].kind != "end" else self._events[0]
+
+
 class SuspendedPeer(OtherSide):
     """A peer whose process is suspended for longer than a pause, and then hears a message."""
 
@@ -205,12 +219,12 @@ class SuspendedPeer(OtherSide):
         return Heard("message", {"header": {"type": 0, "xid": 7, "version": 1}, "octets": 28})
 
 
-def failed(peer: OtherSide, step: dict[str, Any]) -> tuple[Failure, float]:
-    """How the step leaves the course, and after how many seconds."""
+def failed(peer: OtherSide, *steps: dict[str, Any]) -> tuple[Failure, float]:
+    """How the steps leave the course, and after how many seconds."""
 
     async def main() -> tuple[Failure, float]:
         live = LiveConversation(cast("Any", peer), Names(), 5.0, Outcome(), initiates=False)
-        assert not await live.run([step])
+        assert not await live.run(steps)
         assert live.outcome.failure is not None
         return live.outcome.failure, asyncio.get_running_loop().time()
 
@@ -228,3 +242,21 @@ def test_silence_is_told_after_the_time_to_wait() -> None:
 @each_case("step", [{"quiet": {"milliseconds": 500}}, {"hear": [{"quiet": {"milliseconds": 500}}]}])
 def test_a_pause_is_not_over_while_this_process_had_no_processor(step: dict[str, Any]) -> None:
     assert failed(SuspendedPeer(), step)[0].found == "RDMA_MSG, xid 0x00000007"
+
+
+GRANT = Heard("message", {"header": {"type": 1, "xid": 0, "version": 2}, "octets": 36})
+ENDED = Heard("end", {"how": "closed", "partial": b""})
+BROKEN = Heard("broken", {"cause": "the CRC of an FPDU is wrong", "statement": "MPA-24", "recommended": False})
+PAUSE: dict[str, Any] = {"quiet": {"milliseconds": 500}}
+
+
+def test_a_message_that_only_grants_credits_ends_no_pause() -> None:
+    """It needs no credit, so that it may come at any time."""
+    found = failed(TellingPeer(GRANT, ENDED), PAUSE, {"hear": {"message": {}}})[0].found
+    assert found == "the connection is closed"
+    found = failed(TellingPeer(GRANT, BROKEN), PAUSE)[0].found
+    assert found == "the CRC of an FPDU is wrong"
+
+
+def test_a_mistake_in_a_frame_breaks_its_own_statement_in_a_pause_as_well() -> None:
+    assert failed(TellingPeer(BROKEN), PAUSE)[0].statement == "MPA-24"

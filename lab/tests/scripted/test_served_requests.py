@@ -114,6 +114,25 @@ async def test_messages_before_the_data_of_a_chunk_are_bounded() -> None:
     assert not peer.events
 
 
+@each_case(
+    ("heard", "found"),
+    [
+        (Heard("end", {"how": "closed", "partial": b""}), (True, "")),
+        (Heard("broken", {"cause": "the CRC of an FPDU is wrong", "statement": "MPA-24"}), (False, "MPA-24")),
+    ],
+)
+async def test_what_comes_in_place_of_the_rest_of_a_call_is_told_as_elsewhere(
+    heard: Heard, found: tuple[bool, str]
+) -> None:
+    """The end of a connection is no mistake, and a mistake in a frame breaks its own statement."""
+    for method, argument in (("_read", {"handle": 1, "offset": 0, "length": 4}), ("_further", 7)):
+        peer: Any = Hearing(heard)
+        live = ServingConversation(lambda _log, _names, peer=peer: peer, timeout_s=60.0)  # type: ignore[misc]
+        with pytest.raises(LeftCourse) as left:
+            await getattr(live, method)(argument)
+        assert (left.value.failure.ended, left.value.failure.statement) == found
+
+
 async def test_a_client_that_begins_with_no_message_is_refused_no_version() -> None:
     peer: Any = Hearing(Heard("end", {"how": "ended", "partial": b""}))
     live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)

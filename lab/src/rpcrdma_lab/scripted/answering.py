@@ -327,7 +327,7 @@ class ServingConversation(LiveConversation):
         except TimeoutError:
             raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
         if heard.kind != "message" or "broken" in heard.fields or heard.fields["header"]["xid"] != xid:
-            raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
+            raise self._left(expected, heard)
         return heard.fields
 
     async def _read(self, segment: Segment) -> bytes:
@@ -356,7 +356,7 @@ class ServingConversation(LiveConversation):
                         continue
                     piece = heard.fields
                     if heard.kind != "read_response":
-                        raise LeftCourse(expected, heard.kind)
+                        raise self._left(expected, heard)
                     if (piece["handle"], piece["offset"]) != (handle, len(data)):
                         raise LeftCourse(expected, f"one to {piece['handle']:#x} at {piece['offset']}")
                     data += piece["payload"]
@@ -375,8 +375,3 @@ class ServingConversation(LiveConversation):
 
     async def _begins_within(self, seconds: float) -> bool:
         return bool(self._waiting) or await super()._begins_within(seconds)
-
-    async def _be_quiet(self, seconds: float) -> None:
-        if self._waiting:
-            raise LeftCourse(f"nothing for {seconds:g} s", "a message that has come before")
-        await super()._be_quiet(seconds)

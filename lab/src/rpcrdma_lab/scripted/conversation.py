@@ -84,7 +84,7 @@ class Failure:
     `expected` and `found` are text for people. `silent` says that nothing arrived in time, `ended` that the connection
     ended. `unmet` is the precondition that the other end does not fulfil, empty if it made a mistake. `statement` is
     the identifier of the broken rule, empty if none is known, `recommended` whether that is a recommendation. `aside`
-    is the text of a step that only shows an earlier step's result, `heard` the fields of an unmatched message, if any.
+    is the text of a step that only shows an earlier step's result, `heard` the fields of the unmatched event, if any.
     """
 
     step: int
@@ -348,8 +348,7 @@ class LiveConversation:
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
         usual = [each for each in patterns if not each.keys() & {"reading", "unmet", "breaks"}]
-        words = [self._pattern_words(each) for each in usual or patterns]
-        expected = " or ".join(words)
+        expected = " or ".join(map(self._pattern_words, usual or patterns))
         quiet = [each for each in patterns if "quiet" in each]
         timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
         heard: Heard | None = None
@@ -393,11 +392,13 @@ class LiveConversation:
                         raise _Over
                     return
                 misses.append(miss)
-        told = self._heard_words(heard) + "".join(f"; {miss}" for miss in misses[:1])
-        fault = heard.fields if heard.kind == "broken" else {}
-        why = {name: fault[name] for name in ("statement", "recommended") if name in fault}
-        message = heard.fields if heard.kind == "message" else {}
-        raise LeftCourse(expected, told, ended=heard.kind == "end", heard=message, **why)
+        raise self._left(expected, heard, *misses[:1])
+
+    def _left(self, expected: str, heard: Heard, *miss: str) -> LeftCourse:
+        """Returns the exception for an event in place of `expected`; `miss` is how it differs from that, if known."""
+        why = {name: heard.fields[name] for name in ("statement", "recommended") if name in heard.fields}
+        found = "; ".join([self._heard_words(heard), *miss])
+        return LeftCourse(expected, found, ended=heard.kind == "end", heard=heard.fields, **why)
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.
@@ -417,12 +418,10 @@ class LiveConversation:
         return self._begun.done()
 
     async def _be_quiet(self, seconds: float) -> None:
-        if not await self._begins_within(seconds):
-            return
-        assert self._begun is not None, "an event has come"
-        heard = await self._begun
-        if heard.kind != "end":
-            raise LeftCourse(f"nothing for {seconds:g} s", self._heard_words(heard))
+        with contextlib.suppress(TimeoutError):
+            async with within(seconds):
+                if await self._begins_within(seconds) and (heard := await self._next([])).kind != "end":
+                    raise self._left(f"nothing for {seconds:g} s", heard)
 
     async def _awaited(self) -> Heard:
         # An event that comes after the time of this step is heard by a later one.
@@ -434,7 +433,8 @@ class LiveConversation:
             if not task.done():
                 await self._peer.remind()
         heard = await asyncio.shield(task)
-        self._begun = None
+        # Each later step hears the end again.
+        self._begun = task if heard.kind == "end" else None
         self._anything_heard = self._anything_heard or (self._peer.started and heard.kind != "startup")
         return heard
 
