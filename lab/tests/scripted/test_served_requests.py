@@ -10,12 +10,14 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX, RAW_WAITING_MAX
-from rpcrdma_lab.scripted import ServingConversation
+from rpcrdma_lab.scripted import ServingConversation, make_message, read_message
 from rpcrdma_lab.scripted.conversation import LeftCourse
 from rpcrdma_lab.scripted.peer_interface import Heard
 from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
 from rpcrdma_lab.scripted.served_call import placed_items, planned_reply
+from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
+from support.loops import in_virtual_time
 
 BUFFER = {"segment_at": 40, "segment_octets": 8, "segments": 2}
 
@@ -46,6 +48,8 @@ def test_segments_are_numbered_through_all_transmissions() -> None:
         (transmission(b"01234567", item(9, 0)), "an item of 9 octets has 8"),
         (transmission(b"0123", item(8, 0)), "an item of 8 octets has 4"),
         (transmission(b"01234567", item(4, 0), padding=b"\0\0\0\1"), "are not zero"),
+        (transmission(b"01234567", item(4, 0, 0, 0)), "an item has 3 segments, and there are fewer"),
+        (transmission(b"", *[item(1 << 19, 0)] * 3), f"more than {RAW_CALL_OCTETS_MAX} octets"),
     ],
 )
 def test_items_elsewhere_than_in_segments_are_refused(message: dict[str, Any], cause: str) -> None:
@@ -104,6 +108,32 @@ class Hearing:
 
     async def close(self) -> None:
         self.closed = True
+
+
+class SilentProgram:
+    """A program that answers nothing."""
+
+    async def answer(self, _call: bytes) -> bytes:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+@in_virtual_time
+async def test_a_program_without_an_answer_is_told_in_place_of_the_call_that_was_awaited() -> None:
+    call = read_message("1", make_message("1", {"rpc": {}}, Names({"xid": 7})))
+    peer: Any = Hearing(Heard("message", call))
+    program: Any = SilentProgram()
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0, program=program)
+    await live.run([{"serve": {"each": {"message": {}}, "until": {"rpc": {"procedure": 6}}}}])
+    assert live.outcome.failure is not None
+    assert live.outcome.failure.unmet == "the program behind gives no answer"
+
+
+async def test_a_client_with_longer_chunks_than_a_check_reads_is_not_judged() -> None:
+    peer: Any = Hearing()
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    with pytest.raises(LeftCourse) as left:
+        await live._read_all([{"position": 0, "handle": 1, "offset": 0, "length": 1 << 20}] * 2)
+    assert left.value.failure.unmet == f"the client's calls have more than {RAW_CALL_OCTETS_MAX} octets"
 
 
 async def test_messages_before_the_data_of_a_chunk_are_bounded() -> None:

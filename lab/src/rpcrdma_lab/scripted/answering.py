@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_MESSAGE_OCTETS_MAX, RAW_WAITING_MAX
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_WAITING_MAX
 from rpcrdma_lab.scripted.conversation import BOTH_PRIVATE, LeftCourse, LiveConversation, Outcome
 from rpcrdma_lab.scripted.form import check_conversation
 from rpcrdma_lab.scripted.layouts import LAYOUTS, is_call, is_continued
@@ -40,6 +40,8 @@ _INLINE_OCTETS = {"1": 1024, "2": 4096}
 """By protocol version, the inline threshold in octets of a client whose private data states none (RFC 8166, 3.3.2)."""
 _GARBAGE_ARGS = 4
 _NO_CALL = "the client made no call of this kind"
+_NO_ANSWER = "the program behind gives no answer"
+_TOO_LONG = f"the client's calls have more than {RAW_CALL_OCTETS_MAX} octets"
 _ROUNDS = 8
 """Pauses in which further calls may come at once: a client that mounts begins with calls one by one."""
 
@@ -77,6 +79,8 @@ class ServingConversation(LiveConversation):
         self._call: Mapping[str, Any] = {}
         self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
         self._startup: Mapping[str, Any] = {}
+        self._unmet = ""
+        """The precondition that silence or an end shows to be unmet now; empty if it shows none."""
 
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
@@ -163,7 +167,7 @@ class ServingConversation(LiveConversation):
 
     async def _serve(self, content: Mapping[str, Any], where: str) -> None:
         together = number(content.get("together", 0), self._names, f"{where}.together")
-        unmet = f"the client made no {together} calls at once" if together else _NO_CALL
+        self._unmet = f"the client made no {together} calls at once" if together else _NO_CALL
         try:
             async with within(self._timeout_s):
                 if together:
@@ -172,11 +176,11 @@ class ServingConversation(LiveConversation):
                     await self._serve_until(content, where)
         except TimeoutError:
             found = f"none for {self._timeout_s:g} s"
-            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=unmet) from None
+            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=self._unmet) from None
         except LeftCourse as left:
             failure = left.failure
             if (failure.silent or failure.ended) and not failure.unmet:
-                left.failure = replace(failure, unmet=unmet)
+                left.failure = replace(failure, unmet=self._unmet)
             raise
 
     async def _serve_together(self, together: int, content: Mapping[str, Any], where: str) -> None:
@@ -220,6 +224,7 @@ class ServingConversation(LiveConversation):
         call = self._call if to is None else self._names.message(to, where)
         if not call:
             raise LocalProtocolError(f"{where}: expected a step before that hears a call, found none")
+        unmet, self._unmet = self._unmet, ""
         if told is not None or self._planned is None or self._planned[0] is not call:
             reply = None if told is None else octets(told, self._names, f"{where}.reply")
             self._planned = call, await self._replied(call, reply)
@@ -228,6 +233,7 @@ class ServingConversation(LiveConversation):
             await self._peer.write(segment["handle"], segment["offset"], data)
         header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
+        self._unmet = unmet
 
     async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
         """Receives the rest of a call, reads its chunks, and returns header, inline part and RDMA Writes of the reply.
@@ -248,8 +254,7 @@ class ServingConversation(LiveConversation):
                 message = await self._joined_request(call)
             else:
                 call = await self._whole(call)
-                parts = [(segment["position"], await self._read(segment)) for segment in read_segments(call["header"])]
-                message = joined_call(call["body"], parts)
+                message = joined_call(call["body"], await self._read_all(read_segments(call["header"])))
         except RemoteProtocolError as error:
             raise LeftCourse("a call whose chunks stand for items", str(error)) from None
         rpc = read_rpc(message)
@@ -261,11 +266,13 @@ class ServingConversation(LiveConversation):
             return planned_reply(version, call, told, self._inline_octets or _INLINE_OCTETS[version])
         reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
         if self._program is not None:
+            self._unmet = _NO_ANSWER
             try:
                 async with within(self._timeout_s):
                     reply = await self._program.answer(message)
             except OSError as error:
-                raise LeftCourse("an answer of the program", str(error) or "none", silent=True) from None
+                found = str(error) or f"none for {self._timeout_s:g} s"
+                raise LeftCourse("an answer of the program", found, unmet=f"{_NO_ANSWER} ({found})") from None
         if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
             raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
@@ -282,10 +289,8 @@ class ServingConversation(LiveConversation):
         """
         transmissions = await self._all_of(request, lambda found: len(found) < request["header"]["count"])
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
-        segments = segments_of_items(request["header"])
         parts = placed_items(transmissions, self._own_buffer)
-        parts += [(segment["position"], await self._read(segment)) for segment in segments]
-        return joined_call(payload, parts)
+        return joined_call(payload, parts + await self._read_all(segments_of_items(request["header"])))
 
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """Receives the further messages of a call while MORE is set, and returns the fields of the last message.
@@ -309,7 +314,7 @@ class ServingConversation(LiveConversation):
         while goes_on(found):
             found.append(await self._further(first["header"]["xid"]))
             if sum(len(each["body"]) for each in found) > RAW_CALL_OCTETS_MAX:
-                raise LeftCourse("a shorter call", f"more than {RAW_CALL_OCTETS_MAX} octets")
+                raise LeftCourse("a shorter call", _TOO_LONG, unmet=_TOO_LONG)
             if len(found) > RAW_WAITING_MAX:
                 raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
         return found
@@ -330,18 +335,26 @@ class ServingConversation(LiveConversation):
             raise self._left(expected, heard)
         return heard.fields
 
+    async def _read_all(self, segments: Sequence[Segment]) -> list[tuple[int, bytes]]:
+        """Reads segments of the client's memory, and returns (Position, octets) of each.
+
+        Raises:
+            LeftCourse: the segments exceed `RAW_CALL_OCTETS_MAX` together, or the RDMA Read of one fails.
+        """
+        if sum(segment["length"] for segment in segments) > RAW_CALL_OCTETS_MAX:
+            raise LeftCourse("a shorter call", _TOO_LONG, unmet=_TOO_LONG)
+        return [(segment["position"], await self._read(segment)) for segment in segments]
+
     async def _read(self, segment: Segment) -> bytes:
         """Reads a segment of the client's memory by RDMA Read, and returns its octets.
 
         Messages that arrive meanwhile are queued for later steps.
 
         Raises:
-            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, the response is wrong, incomplete or late, more
-                than `RAW_WAITING_MAX` messages wait, or another event than a message arrives instead.
+            LeftCourse: the response is wrong, incomplete or late, more than `RAW_WAITING_MAX` messages wait, or another
+                event than a message arrives instead.
         """
         length = segment["length"]
-        if length > RAW_MESSAGE_OCTETS_MAX:
-            raise LeftCourse(f"segments of {RAW_MESSAGE_OCTETS_MAX} octets at most", f"{length} octets")
         handle = await self._peer.read(segment["handle"], segment["offset"], length)
         data = bytearray()
         expected = f"an RDMA Read Response of {length} octets"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma.errors import RemoteProtocolError
+from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX
 
 __all__ = [
     "REQUEST",
@@ -72,13 +73,16 @@ def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str
         buffer: the segments for bulk data in the receiver's buffers, as `buffer_segments` describes them.
 
     Raises:
-        RemoteProtocolError: a segment does not exist or is too short, or octets between the payload and the first
-            segment are not zero.
+        RemoteProtocolError: a segment does not exist or is too short, an item names more segments than there are, the
+            items exceed `RAW_CALL_OCTETS_MAX`, or octets between the payload and the first segment are not zero.
     """
     found = []
-    for item in transmissions[0]["header"]["items"]:
-        if item["type"] != _IN_SEGMENTS:
-            continue
+    items = [item for item in transmissions[0]["header"]["items"] if item["type"] == _IN_SEGMENTS]
+    if sum(item["length"] for item in items) > RAW_CALL_OCTETS_MAX:
+        raise RemoteProtocolError(f"the items have more than {RAW_CALL_OCTETS_MAX} octets")
+    for item in items:
+        if len(item["numbers"]) > len(transmissions) * buffer.get("segments", 0):
+            raise RemoteProtocolError(f"an item has {len(item['numbers'])} segments, and there are fewer")
         data = b"".join(_segment_octets(transmissions, number, buffer) for number in item["numbers"])
         data = data[item["offset"] : item["offset"] + item["length"]]
         if len(data) < item["length"]:
