@@ -41,12 +41,11 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import LocalProtocolError, RpcRdmaError
+from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
 from rpcrdma_lab.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
-from rpcrdma_lab.check.entry import check
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN
 from rpcrdma_lab.scripted import RawTarget, ServingConversation, open_conversation, run_conversation
 from support import raw_calls
@@ -143,19 +142,34 @@ def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen() -> 
 
 
 @pytest.mark.thorough
-def test_a_conversation_with_a_mistake_ends_the_trial_in_words() -> None:
-    mistaken = check("client.mistaken", "A mistake is told", "V1-60", {"hear": []})
+def test_a_check_that_refers_to_a_field_that_the_client_has_not_sent_ends_alone() -> None:
+    empty: Message = {"header": {"reply": []}, "rpc": {}}
+    calls, longer = before(BrokenClient(empty), "client.calls client.reply-chunk.longer")
+    assert (calls.verdict, longer.verdict) == (Verdict.CONFORMS, Verdict.INCONCLUSIVE)
+    assert "expected a number in 'header.reply.0.handle', found null" in longer.cause
+    assert longer.passages
 
-    async def main() -> ClientTrial:
-        trial = ClientTrial([mistaken], TrialOptions(timeout_s=60.0))
+
+@pytest.mark.thorough
+def test_a_program_behind_that_ends_its_connections_is_no_matter_of_the_client() -> None:
+    async def program(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    async def main() -> list[Result]:
+        behind = (await asyncio.start_server(program, "127.0.0.1", 0)).sockets[0].getsockname()
+        checks = [each for each in CLIENT_CATALOGUE if each.id == "client.one-credit.read"]
+        trial = ClientTrial(checks, TrialOptions(timeout_s=60.0, behind=behind))
         async with listening(trial, "127.0.0.1", 0) as (host, port):
-            client = asyncio.ensure_future(BrokenClient(NULL).connect(host, port))
-            await trial.done.wait()
-            await client
-        return trial
+            while not trial.done.is_set():
+                await BrokenClient(NULL).connect(host, port)
+        return trial.results()
 
-    with pytest.raises(LocalProtocolError, match=r"client\.mistaken: steps\[0\]\.hear: expected a list"):
-        local_streams.run(main()).results()
+    (result,) = local_streams.run(main())
+    assert result.verdict is Verdict.NOT_SEEN
+    assert result.cause.startswith("the program behind gives no answer (")
 
 
 def test_each_check_has_a_broken_client() -> None:

@@ -61,10 +61,9 @@ class TrialOptions:
 class ClientTrial:
     """Runs checks on the connections that a client makes, one check on each.
 
-    The event `done` of this object is set when every check has a result, after three connections that no waiting check
-    fits while no check runs, and after a malformed check. A check runs on a connection that began with its protocol
-    version; checks of version 1 run on all. Checks with a wrong start-up run last, since they may keep a client from
-    connecting again.
+    The event `done` of this object is set when every check has a result, and after three connections that no waiting
+    check fits while no check runs. A check runs on a connection that began with its protocol version; checks of version
+    1 run on all. Checks with a wrong start-up run last, since they may keep a client from connecting again.
 
     Args:
         checks: the checks, in order.
@@ -99,7 +98,6 @@ class ClientTrial:
         """The protocol versions with which the client has begun connections."""
         self._tried: Counter[str] = Counter()
         self._without_check = 0
-        self._failure: LocalProtocolError | None = None
         self._held: set[asyncio.Task[None]] = set()
         self._budget = PassageBudget()
 
@@ -114,8 +112,8 @@ class ClientTrial:
         `make_peer` makes this end of the connection; its arguments are the log and the values by name that the peer
         uses. A check waits for a later connection if the start-up fails or, up to twice, if the client does not do what
         the check needs. A connection beyond `CHECK_CONNECTIONS_MAX` at once, or that no waiting check fits, is closed.
-        Must be called while an event loop runs. After a malformed check, `done` is set and `results` raises the error;
-        another exception makes the check INCONCLUSIVE, and is logged.
+        Must be called while an event loop runs. An exception makes the check INCONCLUSIVE. It is logged as well, unless
+        a message of the client lacks a field to which a later step of the check refers.
         """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
@@ -164,17 +162,16 @@ class ClientTrial:
                     await live.answer(check.conversation)
                     self._tell(check, live)
                     check = None
-        except LocalProtocolError as error:
-            # Another connection would find the same mistake.
-            self._failure = error if check is None else LocalProtocolError(f"{check.id}: {error}")
-            check = None
-            self.done.set()
         except Exception as error:
-            # A fault of the checker: the check would meet it on each further connection.
             if check is None:
                 raise
-            self.log.log(logging.ERROR, "check", "the check %s failed: %r", check.id, error)
-            self._settle(Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check itself failed: {error!r}"))
+            # The check would meet it on each further connection: a field to which a step refers may be missing.
+            cause = f"the check cannot go on: {error}"
+            if not isinstance(error, LocalProtocolError):
+                self.log.log(logging.ERROR, "check", "the check %s failed: %r", check.id, error)
+                cause = f"the check itself failed: {error!r}"
+            passages = live.outcome.passages
+            self._settle(Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, passages=passages))
             check = None
         finally:
             if check is not None:
@@ -215,13 +212,7 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """Returns the results of all checks, in their order; checks without a result so far have the verdict NOT_SEEN.
-
-        Raises:
-            LocalProtocolError: the conversation of a check is malformed; the error's text names check and field.
-        """
-        if self._failure is not None:
-            raise self._failure
+        """Returns the results of all checks, in their order; those without a result so far are NOT_SEEN."""
         return [self._met.get(check.id) or self._unmet(check) for check in self._checks]
 
     def _unmet(self, check: Check) -> Result:

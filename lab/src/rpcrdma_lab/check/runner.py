@@ -13,7 +13,6 @@ from rpcrdma_lab.check.catalogue.reverse import release, trial
 from rpcrdma_lab.check.entry import Check
 from rpcrdma_lab.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict, result_of
 from rpcrdma_lab.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
-from rpcrdma_lab.scripted.form import check_conversation
 from rpcrdma_lab.scripted.own_time import within
 
 __all__ = [
@@ -293,9 +292,6 @@ async def run_checks(
         on_result: is called with each result as soon as it is known.
         first_xid: the XID of the first call; each check has the 128 XIDs after those of the check before.
         fresh_files: handles of empty files, `FRESH_FILES` for each check that needs "recall".
-
-    Raises:
-        LocalProtocolError: the conversation of a check is malformed.
     """
     results = []
     files = iter(fresh_files)
@@ -349,9 +345,6 @@ async def _result(
     more. Harm in the first run alone is ignored, since a connection may end for causes other than the check. `given`
     has values for the conversation by name, among them its first "xid"; `fresh_files` are handles of empty files, if
     the check needs them.
-
-    Raises:
-        LocalProtocolError: the conversation of the check is malformed.
     """
     result, fate = await _run_beside(check, target, given, witness, fresh_files)
     if fate and not witness.gone:
@@ -382,9 +375,6 @@ async def _run_beside(
     The fate is "" if calls are still answered, else a description; None if it is unknown. A check that gets no
     connection is INCONCLUSIVE, with `refused` set. `given` has values for the conversation by name, and `fresh_files`
     handles of empty files, if the check needs them.
-
-    Raises:
-        LocalProtocolError: the conversation of the check is malformed.
     """
     others_answered = await witness.begin()
     running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
@@ -397,7 +387,6 @@ async def _run_beside(
         return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, refused=True), None
     except LocalProtocolError as error:
         # A message that the conversation goes on with may not have come.
-        check_conversation(check.conversation)
         result = Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check cannot go on: {error}")
     finally:
         running.cancel()

@@ -165,7 +165,6 @@ async def _run(
 
     Raises:
         OSError: the server cannot be reached for the trial with a fresh file.
-        LocalProtocolError: the conversation of a check is malformed.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
@@ -226,7 +225,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
 
     Raises:
         ConnectFailed: the address of --listen cannot be used.
-        LocalProtocolError: the conversation of a check is malformed, or an RDMA device's packets are to be captured.
+        LocalProtocolError: an RDMA device's packets are to be captured.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s
