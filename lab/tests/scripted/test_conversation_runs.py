@@ -151,7 +151,7 @@ def test_memory_that_is_withdrawn_is_reached_no_more() -> None:
     again = {**read, "header": {**read["header"], "xid": 8}}
     answered = {"hear": {"message": {"header": {"writes": [[{"length": 5000}]]}}}}
     withdrawn = {"memory": {"sink": {"written": 5000, "withdrawn": True}}}
-    steps = [{"say": read}, answered, withdrawn, {"say": again}, {"hear": {"refused": {}}}]
+    steps = [{"say": read}, answered, withdrawn, withdrawn, {"say": again}, {"hear": {"refused": {}}}]
     assert held({"memory": {"sink": {"octets": 5000, "may": "write"}}, "steps": steps}).failure is None
 
 

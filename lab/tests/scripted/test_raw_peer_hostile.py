@@ -16,6 +16,7 @@ from rpcrdma_lab.scripted.peer import Heard, RawMemory, RawPeer
 from rpcrdma_lab.scripted.peer_interface import Passage, PassageLog, joined
 from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
+from support.loops import in_virtual_time
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 
 KINDS = {"startup", "message", "terminate", "read_response", "refused", "broken", "end"}
@@ -55,6 +56,23 @@ def heard(
         return events, memory, said.octets
 
     return asyncio.run(main())
+
+
+class Unread(Said):
+    """A connection of which the other end reads nothing more."""
+
+    async def drain(self) -> None:
+        await asyncio.Event().wait()
+
+
+@in_virtual_time
+async def test_a_peer_that_reads_nothing_more_is_heard_nevertheless() -> None:
+    reader, unread = asyncio.StreamReader(), Unread()
+    reader.feed_data(fpdu(untagged(7, 2, 1, bytes.fromhex("12050000"))))
+    peer = RawPeer(reader, cast("Any", unread), "1", [], Names())
+    peer.started = True
+    await peer.send_stream(b"octets", "octets", pieces=4)
+    assert (unread.octets, (await peer.next()).kind) == (b"octe", "terminate")
 
 
 @given(st.sampled_from(sorted(LAYOUTS)), st.binary(max_size=300), st.booleans())

@@ -27,6 +27,7 @@ from rpcrdma_lab.scripted.frames import (
 )
 from rpcrdma_lab.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
 from rpcrdma_lab.scripted.messages import heard_message
+from rpcrdma_lab.scripted.own_time import within
 from rpcrdma_lab.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma_lab.scripted.segmented import FrameFault, SegmentedMessage
 from rpcrdma_lab.scripted.values import Names, number
@@ -40,6 +41,8 @@ _ULPDU_OCTETS_MAX = 64768
 """The largest ULPDU in octets (RFC 5044 section 3)."""
 _READ_REQUEST = struct.Struct(">IQIIQ")
 _BETWEEN_PIECES_S = 0.002
+_TAKEN_S = 5.0
+"""Seconds for which a send waits until the other end reads; it may read nothing more, and have said why."""
 _SINK_HANDLE = 0x0051_4E4B
 _SEGMENT_OCTETS = 1424
 _INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"]}
@@ -50,7 +53,7 @@ class RawPeer:
 
     While `next` waits, RDMA Reads and Writes of the other end access the memory in `regions` (by handle). An access
     that no region permits is answered with a Terminate (RFC 5040 section 7), and is an event "refused" of `next`. The
-    methods implement `ScriptedPeer`; those that send ignore errors of the connection.
+    methods implement `ScriptedPeer`; those that send ignore errors of the connection, and that nothing is read for 5 s.
 
     Args:
         reader: reads from the connection.
@@ -114,7 +117,7 @@ class RawPeer:
         return region
 
     def withdraw(self, memory: RawMemory) -> None:
-        del self.regions[memory.handle]
+        self.regions.pop(memory.handle, None)
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         self.note(text, octets, ours=True)
@@ -122,7 +125,8 @@ class RawPeer:
         with contextlib.suppress(OSError):
             for at in range(0, len(octets), step):
                 self._writer.write(octets[at : at + step])
-                await self._writer.drain()
+                async with within(_TAKEN_S):
+                    await self._writer.drain()
                 if pieces:
                     await asyncio.sleep(_BETWEEN_PIECES_S)
 

@@ -180,7 +180,7 @@ class ScriptedPeer(Protocol):
         """
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the other end's access to a region that `register` has returned and that is still registered."""
+        """Ends the other end's access to a region that `register` has returned."""
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         """Writes octets to the stream below the frames as they are.

@@ -166,9 +166,9 @@ class QueuePairPeer:
 
     def withdraw(self, memory: RawMemory) -> None:
         assert self._driver is not None, "memory belongs to a connection"
-        (region,) = (each for each in self._regions if each.handle == memory.handle)
-        self._regions.remove(region)
-        self._driver.protection_domain.invalidate(region)
+        for region in [each for each in self._regions if each.handle == memory.handle]:
+            self._regions.remove(region)
+            self._driver.protection_domain.invalidate(region)
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
         raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")
