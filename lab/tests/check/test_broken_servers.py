@@ -57,7 +57,7 @@ GIVEN: dict[str, int | bytes] = {
 }
 GIVEN |= {"credential": bytes(8), "written": b"handle"}
 GIVEN |= {"owner": b"check"}
-GIVEN |= {"2.requests_max": 8, "2.receive_octets": 5120, "2.granted": 8, "2.send_octets": 4096}
+GIVEN |= {"2.requests_max": 8, "2.receive_octets": 5120, "2.send_octets": 4096}
 GIVEN |= {"2.segment_at": 1024, "2.segment_octets": 1024, "2.segments": 4}
 
 

@@ -14,13 +14,16 @@ from test_broken_servers import before, chosen, without_continuation
 
 from rpcrdma.transport import responder
 from rpcrdma_lab.check import Result, Verdict
-from rpcrdma_lab.check.catalogue.version_2 import CODES
+from rpcrdma_lab.check.catalogue.version_2 import CODES, CONNPROP
 from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Judge
 
 pytestmark = pytest.mark.thorough
+
+OTHER_CONNECTION = 1 << 31
+"""XIDs of the connection beside that of a check are not below it."""
 
 
 def found(results: list[Result]) -> set[tuple[str, Verdict, str]]:
@@ -97,6 +100,22 @@ def test_as_many_calls_are_sent_as_this_connection_was_granted(granted: int, sen
 
     results = local_streams.run(before(FakeServer(answer), "1", "v1.credits.all-granted"))
     assert found(results) == {("v1.credits.all-granted", Verdict.CONFORMS, "")}
+
+
+@each_case(("granted", "sent"), [(2, 2), (1000, 256)])
+def test_as_many_calls_of_version_2_are_sent_as_this_connection_was_granted(granted: int, sent: int) -> None:
+    def within_its_credits(frame: Frame, received: int) -> bytes | None:
+        server = Version2(as_properties_or_reply)
+        if received == 1:
+            told = {"type": CONNPROP, "properties": [], "give": granted, "xid": frame.xid}
+            return server.made({"header": told})
+        # Behind the calls are the grant, and a call that shows that the connection goes on.
+        if frame.xid >= OTHER_CONNECTION or received < sent + 2 or received == sent + 3:
+            return server.reply(frame)
+        return b"" if received == sent + 2 else None
+
+    results = local_streams.run(before(FakeServer(within_its_credits), "2", "v2.credits.grant-beyond"))
+    assert found(results) == {("v2.credits.grant-beyond", Verdict.CONFORMS, "")}
 
 
 @each_case("needed", [64, 0])

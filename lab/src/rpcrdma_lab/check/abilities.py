@@ -16,8 +16,6 @@ from rpcrdma_lab.scripted import Outcome
 
 __all__ = ["Abilities", "FileState"]
 
-_MESSAGES_MAX = 256
-"""The most messages of version 2 that a check sends without waiting, even if more are granted."""
 _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
@@ -52,14 +50,12 @@ class Abilities:
 
         `versions` has the outcomes of the trial conversations by protocol version, "1" or "2", as `spoken_versions`
         returns them. `met` gets the versions, "markers" if the server demands MPA markers, and the supported parts of
-        version 2's round-trip extension, such as "2.requests". `given` gets the credits granted at the start, at most
-        256, as "2.granted", and sizes, such as "2.send_octets"; the one of version 1, "1.send_octets", is always 4096.
+        version 2's round-trip extension, such as "2.requests". `given` gets sizes, such as "2.send_octets"; the one of
+        version 1, "1.send_octets", is always 4096.
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):
             self.met.add("markers")
-        if "2" in versions:
-            self.given["2.granted"] = min(versions["2"].heard["header"]["give"], _MESSAGES_MAX)
         for version, outcome in versions.items():
             self._add_extension(version, outcome.heard)
 

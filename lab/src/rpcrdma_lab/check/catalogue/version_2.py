@@ -23,6 +23,8 @@ _RECEIVE_SIZE = [2, {"words": [4096]}]
 _SMALL_OCTETS = 1024
 """The receive size of a client to which a long reply is sent in several messages."""
 _PAUSE = {"milliseconds": 50}
+_CALLS_MAX = 256
+"""The most calls that a check sends without waiting, even if more are granted."""
 _MANY = 100
 """The number of chunks in a list that exceeds those of NFS, and fits into a message of 4,096 octets."""
 _WRITTEN = 64
@@ -181,7 +183,7 @@ def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
 
 def _credits() -> Sequence[Check]:
     """Returns checks of credits: a client without any may still grant, and a server without any waits for a grant."""
-    permitted = {"given": "2.granted"}
+    permitted = {"heard": "header.give", "most": _CALLS_MAX}
     replied = {"header": {"version": 2}, "rpc": {"direction": 1, "accepted": 0}}
     return [
         V2.check("credits.grant-beyond", "A message that only grants credits comes beyond all others", "V2-7 V2-47",
