@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import local_streams
 import pytest
-from fake_servers import demanding_markers, serving
+from fake_servers import FakeServer, demanding_markers, obliging, serving, without_crc
 from mutated_answers import mutated_events, mutated_memory
 from recorded_runs import Event, Run, judged_again, recording, replaying
+from test_broken_servers import NO_CRC
 from test_broken_servers import chosen as found_by
 from test_servers_unlike_ours import OTHERS
 
@@ -264,20 +265,24 @@ def notices(recorded: Callable[[str], Recorded]) -> Notices:
     runs = dict(recorded("auto").runs)
     found = Notices()
     with recording(runs):
-        local_streams.run(_markers_demanded())
+        local_streams.run(_before_others())
     assert runs.keys() == {check.id for check in CATALOGUE}, "record a run of each check"
     with replaying():
         in_virtual_time(lambda: _notice_all(found, runs.values()))
     return found
 
 
-async def _markers_demanded() -> None:
-    """The checks for which our server demands no markers, before a server that does."""
-    checks = [check for check in CATALOGUE if "markers" in check.needs]
+async def _before_others() -> None:
+    """The checks whose question our server does not reach, before servers that demand markers and have no CRCs."""
+    of_markers = [check for check in CATALOGUE if "markers" in check.needs]
     given = {"program": 100003, "program_version": 3, "credential": bytes(8)}
-    async with serving(demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right)) as target:
-        results = await run_checks(checks, target, given, {"1", "markers"})
-    assert {result.verdict for result in results} == {Verdict.CONFORMS}
+    for server, checks in (
+        (demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right), of_markers),
+        (FakeServer(obliging, any_start=True, start=NO_CRC, framed=without_crc), found_by("mpa.startup.crc-of-*")),
+    ):
+        async with serving(server) as target:
+            results = await run_checks(checks, target, given, {"1", "markers"})
+        assert {result.verdict for result in results} == {Verdict.CONFORMS}
 
 
 async def _notice_all(found: Notices, runs: Iterable[Run]) -> None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import local_streams
 import pytest
-from fake_servers import FakeServer, Frame, Version2, as_properties_or_reply, null_reply
+from fake_servers import (
+    OBLIGING,
+    FakeServer,
+    Frame,
+    Version2,
+    as_properties_or_reply,
+    closing,
+    null_reply,
+    reading,
+    with_a_read_first,
+)
 from test_broken_servers import before, chosen, without_continuation
 
 from rpcrdma.transport import responder
@@ -91,6 +101,30 @@ def test_each_of_these_servers_differs_by_its_reading() -> None:
         for results in local_streams.run(main())
     ]
     assert found == [{(Verdict.DIFFERS, each.reading, check.id) for check in chosen(*each.patterns)} for each in OTHERS]
+
+
+def reading_in_parts(frame: Frame, received: int) -> bytes:
+    answer = reading(frame, received)
+    return answer[:12] + struct.pack(">I", 20) + answer[16:] if received == 1 else answer
+
+
+@each_case(
+    ("server", "pattern", "cause"),
+    [
+        (OBLIGING, "mpa.startup.crc-of-neither", "the server demands CRCs"),
+        (FakeServer(closing, terminates=0x0207), "rdmap.read.empty", "the server permits no RDMA Reads"),
+        (
+            FakeServer(reading_in_parts, framed=with_a_read_first),
+            "rdmap.response.beyond",
+            "the server reads a Long Call in parts",
+        ),
+    ],
+)
+def test_a_check_that_does_not_reach_its_question_has_not_seen_the_answer(
+    server: FakeServer, pattern: str, cause: str
+) -> None:
+    results = local_streams.run(before(server, "1", pattern))
+    assert found(results) == {(check.id, Verdict.NOT_SEEN, cause) for check in chosen(pattern)}
 
 
 @each_case(("granted", "sent"), [(4, 4), (1000, 64)])

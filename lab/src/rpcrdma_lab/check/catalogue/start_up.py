@@ -131,7 +131,7 @@ MISTAKES: tuple[FrameMistake, ...] = (
     _answered("flags", "crc-not-demanded", "A Request without C is accepted, and frames have a CRC if the Reply has C",
               "MPA-34 MPA-22 MPA-24", flags=0x10),
     _answered("flags", "crc-of-neither", "A wrong CRC is not looked at where neither side demands CRCs", "MPA-9 MPA-23",
-              {"startup": {**_REPLY, "crc": 0}}, {"startup": {**_REPLY, "crc": 1}, "last": True},
+              {"startup": {**_REPLY, "crc": 0}}, {"startup": {**_REPLY, "crc": 1}, "unmet": "the server demands CRCs"},
               then=(say(rpc={}, mpa={"crc": 1}), ANSWERED), flags=0x10),
     _answered("flags", "crc-demanded", "For a Request with C all frames have a right CRC",
               "MPA-34 MPA-22 MPA-24 MPA-19", flags=0x50),
