@@ -260,6 +260,28 @@ def test_the_end_of_another_connection_is_harm_if_the_check_does_it_again(
     assert (result.verdict, result.cause) == found
 
 
+@in_virtual_time
+async def test_a_server_that_came_back_late_counts_as_gone_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a connection after a later check is then proved by a second run."""
+    down = False
+
+    async def opened(*_: object) -> Any:
+        if down:
+            raise ConnectionRefusedError
+        live = mock.AsyncMock(outcome=Outcome())
+        live.run.side_effect = lambda *_, **__: not down
+        return live
+
+    monkeypatch.setattr(runner, "open_conversation", opened)
+    witness = Witness(RawTarget(host="", port=0), "1", {}, 0)
+    assert await witness.begin()
+    down = True
+    assert (await witness.fate(), witness.gone) == ("the server answers no connection any more after this", True)
+    down = False
+    assert await witness.begin()
+    assert (await witness.fate(), witness.gone) == ("", False)
+
+
 @each_case(("absent", "told", "gone"), [
     (9, "the server answered no connection after this, and does again", False),
     (10_000, "the server answers no connection any more after this", True),

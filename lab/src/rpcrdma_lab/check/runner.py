@@ -233,8 +233,9 @@ class Witness:
         """Returns a description of what happened to the connection after a check; may wait 10 s for a restart.
 
         Returns "" if calls are still answered, or if iWARP frames of an answer break a rule: other checks report this.
-        Sets `gone` of this object if the server answers no connection any more.
+        Sets `gone` of this object, which says whether the server answers no connection any more.
         """
+        self.gone = False
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""
