@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import local_streams
 import pytest
-from fake_servers import OBLIGING, FakeServer, Frame, serving
+from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 from recalling_server import Recalling, closed
 
 from rpcrdma_lab.check import CATALOGUE, FRESH_FILES, Check, Result, Verdict, recalled_delegations, run_checks
@@ -54,6 +54,8 @@ def test_the_trial_finds_servers_that_recall_in_a_right_or_a_wrong_form() -> Non
 def test_the_trial_finds_no_recall_where_none_is_made() -> None:
     assert trial(OBLIGING) == set()
     assert trial(FakeServer(Recalling(delegates=False))) == set()
+    # Its results are too short for a client's id.
+    assert trial(FakeServer(lambda frame, _: null_reply(frame.xid) + bytes(4))) == set()
 
 
 def test_the_state_of_a_trial_that_has_left_its_course_is_dropped() -> None:

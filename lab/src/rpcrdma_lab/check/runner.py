@@ -153,20 +153,22 @@ async def recalled_delegations(
     Raises:
         OSError: the server cannot be reached.
     """
-    outcome = await run_conversation(trial(version), target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
-    if outcome.failure is None:
-        return {"recall"}
+    # An answer may lack a part that a later step repeats.
+    with contextlib.suppress(LocalProtocolError):
+        outcome = await run_conversation(trial(version), target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
+        if outcome.failure is None:
+            return {"recall"}
     await _release(target, given, _TRIAL_XID + 64, version)
     return set()
 
 
 async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
-    """Makes the server drop delegations of earlier conversations, so that files can be removed; ignores OSError.
+    """Makes the server drop delegations of earlier conversations, so that files can be removed, if it answers right.
 
     `given` has values to which the scripted messages refer by name, `xid` is the first XID of the calls, and `version`
     the RPC-over-RDMA version, "1" or "2".
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, LocalProtocolError):
         await run_conversation(release(version), target, {**given, "xid": xid & 0xFFFFFFFF})
 
 
