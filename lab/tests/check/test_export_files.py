@@ -96,6 +96,35 @@ def test_a_file_may_be_the_path_and_a_change_of_it_is_noticed(tmp_path: Path) ->
     assert asyncio.run(found("/inner/data", data.unlink)).file_changed
 
 
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_file_that_may_not_be_read_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool
+) -> None:
+    right, refused = NfsFilesystem.read_bytes, []
+
+    async def refusing(self: NfsFilesystem, path: str, *, size: int) -> bytes:
+        if not readable or not refused:
+            refused.append(path)
+            raise PermissionError(13, "permission denied", path)
+        return await right(self, path, size=size)
+
+    monkeypatch.setattr(NfsFilesystem, "read_bytes", refusing)
+    (tmp_path / "export").mkdir()
+    for name in ("one", "other"):
+        (tmp_path / "export" / name).write_bytes(bytes(9001))
+
+    async def found() -> Abilities:
+        async with exported(tmp_path, ANYWHERE) as urls:
+            rdma, tcp = map(parse_url, urls)
+            async with prepared_export(rdma, ConnectOptions(), mount_port=tcp.port) as abilities:
+                pass
+        return abilities
+
+    abilities = asyncio.run(found())
+    notes = [] if readable else ["none of 2 entries is a readable file of 5001 octets or more"]
+    assert ("file" in abilities.met, abilities.notes) == (readable, notes)
+
+
 def test_the_files_are_removed_when_the_run_is_interrupted(tmp_path: Path) -> None:
     async def interrupt(*_: object) -> None:
         raise asyncio.CancelledError

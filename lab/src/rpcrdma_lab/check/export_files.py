@@ -156,11 +156,12 @@ async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:
         async for entry in filesystem.scandir("."):
             looked_at += 1
             if entry.is_file() and entry.stat().st_size >= _FILE_OCTETS:
-                await _take(filesystem, entry.path, abilities)
-                return
+                with suppress(PermissionError):
+                    await _take(filesystem, entry.path, abilities)
+                    return
             if looked_at == _LOOKED_AT_MAX:
                 break
-        abilities.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
+        abilities.notes.append(f"none of {looked_at} entries is a readable file of {_FILE_OCTETS} octets or more")
     except (RpcRdmaError, OSError) as error:
         abilities.notes.append(f"no file is known: {_in_words(error)}")
 
