@@ -103,6 +103,15 @@ def test_each_of_these_servers_differs_by_its_reading() -> None:
     assert found == [{(Verdict.DIFFERS, each.reading, check.id) for check in chosen(*each.patterns)} for each in OTHERS]
 
 
+def test_an_end_after_a_right_answer_is_not_told_as_one_after_an_error() -> None:
+    def answer(frame: Frame, received: int) -> bytes | None:
+        return null_reply(frame.xid) if received == 1 or frame.xid >= OTHER_CONNECTION else None
+
+    (result,) = local_streams.run(before(FakeServer(answer), "1", "v1.null"))
+    assert result.readings == ["ended-after-error"]
+    assert result.cause.startswith("the connection ends in place of an error, or after an answer; we keep it")
+
+
 def reading_in_parts(frame: Frame, received: int) -> bytes:
     answer = reading(frame, received)
     return answer[:12] + struct.pack(">I", 20) + answer[16:] if received == 1 else answer

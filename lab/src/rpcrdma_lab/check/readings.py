@@ -67,7 +67,7 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "RFC 5044 section 7.1.2 rule 9 for a receiver with smaller buffers",
         ),
         "ended-after-error": Reading(
-            "the connection ends after RDMA_ERROR; we keep it",
+            "the connection ends in place of an error, or after an answer; we keep it",
             "RFC 8166 section 4.5 demands the error and says nothing of the connection",
         ),
         "ended-after-broken-reply": Reading(

@@ -31,7 +31,7 @@ _EXAMPLES = """\
 """
 _ANSWER_S = 5.0
 _NFS = {"program": 100003, "program_version": 3}
-_OF_EXPORT = frozenset(("directory", "file", "content", "written", "write_position", "fresh", "owner"))
+_OF_EXPORT = frozenset(("file", "content", "written", "write_position", "fresh", "owner"))
 """Names of values that are found in the export of the URL, as by `rpcrdma check`; the last four need --write."""
 _FORM = 'a conversation is {"steps": [...]}; examples/conversations has some'
 
