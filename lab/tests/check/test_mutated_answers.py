@@ -337,8 +337,9 @@ def is_judged(run: Run, at: int) -> bool:
         return run.check.conversation.get("startup", {}) is None
     wanted = [each.get("message", {}).get("header", {}).get("type") for each in event.patterns]
     version = run.check.conversation.get("version", "1")
-    idle = event.heard.kind == "message" and conversation._is_idle(version, event.heard.fields)
-    return not idle or event.heard.fields["header"]["type"] in wanted
+    header = event.heard.fields.get("header", {})
+    idle = event.heard.kind == "message" and conversation._is_passed_over(version, header, idle=False)
+    return not idle or header["type"] in wanted
 
 
 def chosen(patterns: str) -> set[str]:

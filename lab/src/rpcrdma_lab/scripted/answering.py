@@ -328,7 +328,7 @@ class ServingConversation(LiveConversation):
         expected = f"more messages of call {xid:#x}"
         try:
             async with within(self._timeout_s):
-                heard = await self._next([])
+                heard = await self._next()
         except TimeoutError:
             raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
         if heard.kind != "message" or "broken" in heard.fields or heard.fields["header"]["xid"] != xid:

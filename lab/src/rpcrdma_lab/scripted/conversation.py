@@ -351,11 +351,14 @@ class LiveConversation:
         expected = " or ".join(map(self._pattern_words, usual or patterns))
         quiet = [each for each in patterns if "quiet" in each]
         timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
+        # A pattern's type may also be a condition.
+        types = list(LAYOUTS[self._peer.version].idle)
+        idle = any(each.get("message", {}).get("header", {}).get("type") in types for each in patterns)
         heard: Heard | None = None
         with contextlib.suppress(TimeoutError):
             if not quiet or not self._anything_heard or await self._begins_within(timeout_s):
                 async with within(timeout_s):
-                    heard = await self._next(patterns)
+                    heard = await self._next(idle=idle)
         if heard is None:
             if not quiet:
                 raise LeftCourse(expected, f"nothing for {timeout_s:g} s", silent=True)
@@ -400,13 +403,11 @@ class LiveConversation:
         found = "; ".join([self._heard_words(heard), *miss])
         return LeftCourse(expected, found, ended=heard.kind == "end", heard=heard.fields, **why)
 
-    async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
-        # A pattern's type may also be a condition.
-        idle = list(LAYOUTS[self._peer.version].idle)
-        idle_wanted = any(each.get("message", {}).get("header", {}).get("type") in idle for each in patterns)
+    async def _next(self, *, idle: bool = False) -> Heard:
+        """Waits for the next event; passes over messages that only grant credits and, unless `idle`, over idle ones."""
         while True:
             heard = await self._awaited()
-            if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
+            if heard.kind != "message" or not _is_passed_over(self._peer.version, heard.fields["header"], idle=idle):
                 return heard
 
     async def _begins_within(self, seconds: float) -> bool:
@@ -420,7 +421,7 @@ class LiveConversation:
     async def _be_quiet(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with within(seconds):
-                if await self._begins_within(seconds) and (heard := await self._next([])).kind != "end":
+                if await self._begins_within(seconds) and (heard := await self._next(idle=True)).kind != "end":
                     raise self._left(f"nothing for {seconds:g} s", heard)
 
     async def _awaited(self) -> Heard:
@@ -480,10 +481,9 @@ class LiveConversation:
         return str(heard.fields.get("cause", _EVENTS[heard.kind]))
 
 
-def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
-    header = fields["header"]
+def _is_passed_over(version: str, header: Mapping[str, Any], *, idle: bool) -> bool:
     grants = version == "2" and header.get("type") == 1 and header["xid"] == 0
-    return grants or header.get("type") in LAYOUTS[version].idle
+    return grants or (not idle and header.get("type") in LAYOUTS[version].idle)
 
 
 def _divided(fields: Mapping[str, Any], form: Sequence[Sequence[Any]]) -> dict[str, Any]:
