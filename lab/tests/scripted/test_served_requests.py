@@ -110,6 +110,15 @@ class Hearing:
         self.closed = True
 
 
+async def test_another_message_within_a_request_is_told() -> None:
+    request, message = ({"header": {"xid": 7, "type": kind, "count": 2}, "body": b""} for kind in (0x101, 0))
+    request["header"]["payload_octets"] = 0
+    peer: Any = Hearing(Heard("message", message))
+    live = ServingConversation(lambda _log, _names: peer, timeout_s=60.0)
+    with pytest.raises(LeftCourse, match="a message of the type 0"):
+        await live._joined_request(request)
+
+
 class SilentProgram:
     """A program that answers nothing."""
 

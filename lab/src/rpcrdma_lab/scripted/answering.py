@@ -23,6 +23,7 @@ from rpcrdma_lab.scripted.own_time import within
 from rpcrdma_lab.scripted.peer_interface import Heard, Log, ScriptedPeer
 from rpcrdma_lab.scripted.program_over_tcp import ProgramOverTcp
 from rpcrdma_lab.scripted.served_call import (
+    CONTINUE,
     REQUEST,
     PlannedReply,
     Segment,
@@ -284,10 +285,14 @@ class ServingConversation(LiveConversation):
         client's memory by RDMA Read.
 
         Raises:
-            LeftCourse: the call exceeds the limits of octets or messages, or a further message or an RDMA Read fails.
+            LeftCourse: the call exceeds the limits of octets or messages, a further message is no Transmit Continue or
+                fails, or an RDMA Read fails.
             RemoteProtocolError: an item's position or segments are wrong.
         """
         transmissions = await self._all_of(request, lambda found: len(found) < request["header"]["count"])
+        others = [each["header"]["type"] for each in transmissions[1:] if each["header"]["type"] != CONTINUE]
+        if others:
+            raise LeftCourse("a Transmit Continue", f"a message of the type {others[0]}")
         payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
         parts = placed_items(transmissions, self._own_buffer)
         return joined_call(payload, parts + await self._read_all(segments_of_items(request["header"])))

@@ -13,6 +13,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX
 
 __all__ = [
+    "CONTINUE",
     "REQUEST",
     "PlannedReply",
     "Segment",
@@ -26,8 +27,8 @@ __all__ = [
 Segment = Mapping[str, int]
 """A segment with "handle", "length" and "offset"; a segment of a Read list has "position", too."""
 
-REQUEST = 0x101
-"""The header type that begins a call of the round-trip extension."""
+REQUEST, CONTINUE = 0x101, 0x103
+"""The header types that begin and continue a call of the round-trip extension."""
 _IN_SEGMENTS = 2
 _READLINK, _READ = (100003, 3, 5), (100003, 3, 6)
 _ATTRIBUTES_OCTETS = 84
