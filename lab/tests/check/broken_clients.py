@@ -201,6 +201,7 @@ CAUGHT: tuple[tuple[str, Connecting, str], ...] = (
     ("sends the same listing again", BrokenClient(LISTING, same_xid=True), "client.reply-chunk"),
     ("has an item at no Position", BrokenClient(UNALIGNED), "client.write.read-chunk"),
     ("has a Long Call at no Position", BrokenClient(LONG_ELSEWHERE), "client.long-call"),
+    ("has a Long Call in no chunk", BrokenClient({"header": {"type": 1}}), "client.calls"),
     (
         "forgets its credits after a broken reply",
         BrokenClient(READ, then=(NO_CREDITS,)),

@@ -22,7 +22,9 @@ _CALL: dict[str, Any] = {
         "invalidates": None,
     }
 }
-_LONG_CALL = {"message": {"header": {**_HEADER, "type": 1}, "octets": {"min": 28}, "invalidates": None}}
+_LONG_CALL: dict[str, Any] = {
+    "message": {"header": {**_HEADER, "type": 1, "reads": {"not": []}}, "octets": {"min": 28}, "invalidates": None}
+}
 CALLS: list[dict[str, Any]] = [_CALL, _LONG_CALL]
 """Patterns of well-formed calls in version 1: inline and Long."""
 _OTHER_CALL = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": _XID}}}} for each in CALLS]
