@@ -303,6 +303,23 @@ def test_other_connections_do_not_end_the_check_of_one(caplog: pytest.LogCapture
 
 
 @pytest.mark.thorough
+def test_connections_of_another_version_end_no_trial_that_goes_on() -> None:
+    ids = {"client.v2.reply.other-version", "client.v2.reply.other-xid"}
+    new = BrokenClient({"header": {"type": CONNPROP}}, then=(NULL,), version="2")
+
+    async def main() -> list[Result]:
+        checks = [each for each in CLIENT_CATALOGUE if each.id in ids]
+        trial = ClientTrial(checks, TrialOptions(timeout_s=60.0))
+        async with listening(trial, "127.0.0.1", 0) as (host, port):
+            for client in (BrokenClient(NULL), BrokenClient(NULL), new, BrokenClient(NULL), new):
+                assert not trial.done.is_set()
+                await client.connect(host, port)
+        return trial.results()
+
+    assert {result.verdict for result in local_streams.run(main())} == {Verdict.VIOLATES}
+
+
+@pytest.mark.thorough
 async def test_a_capture_tells_the_mistakes_of_the_check_from_those_of_the_client(tmp_path: Path) -> None:
     file = tmp_path / "trial.pcap"
     capture = PacketCapture(file)

@@ -35,7 +35,7 @@ _NO_PROGRAM = "the calls are answered without a program; --behind names one"
 _RISKY = "it is known to stop a client; --risky runs it"
 _NO_CRC = "the CRC is off"
 _TRIES = 3
-"""Connections on which a check waits for a call of its kind, and connections without a check before the trial ends."""
+"""Connections on which a check waits for a call of its kind, and those in a row without one before the trial ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class TrialOptions:
 class ClientTrial:
     """Runs checks on the connections that a client makes, one check on each.
 
-    The event `done` of this object is set when every check has a result, and after three connections that no waiting
-    check fits while no check runs. A check runs on a connection that began with its protocol version; checks of version
-    1 run on all. Checks with a wrong start-up run last, since they may keep a client from connecting again.
+    The event `done` of this object is set when every check has a result, and after three connections in a row that no
+    waiting check fits while no check runs. A check runs on a connection that began with its protocol version; checks of
+    version 1 run on all. Checks with a wrong start-up run last, since they may keep a client from connecting again.
 
     Args:
         checks: the checks, in order.
@@ -153,7 +153,7 @@ class ClientTrial:
                     if version is not None:
                         self.versions.add(version)
                         check = self._taken({"1", version}, first=version)
-                        self._without_check += check is None
+                        self._without_check = 0 if check is not None else self._without_check + 1
                         # A check that another connection meets meanwhile has no result yet.
                         none_under_way = len(self._met) + len(self._left) == len(self._checks)
                         if self._without_check >= _TRIES and none_under_way:
