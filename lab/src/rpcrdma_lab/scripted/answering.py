@@ -168,13 +168,14 @@ class ServingConversation(LiveConversation):
 
     async def _serve(self, content: Mapping[str, Any], where: str) -> None:
         together = number(content.get("together", 0), self._names, f"{where}.together")
+        each = content["each"] if isinstance(content["each"], list) else [content["each"]]
         self._unmet = f"the client made no {together} calls at once" if together else _NO_CALL
         try:
             async with within(self._timeout_s):
                 if together:
-                    await self._serve_together(together, content, where)
+                    await self._serve_together(together, each, content, where)
                 else:
-                    await self._serve_until(content, where)
+                    await self._serve_until(each, content, where)
         except TimeoutError:
             found = f"none for {self._timeout_s:g} s"
             raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=self._unmet) from None
@@ -184,8 +185,7 @@ class ServingConversation(LiveConversation):
                 left.failure = replace(failure, unmet=self._unmet)
             raise
 
-    async def _serve_together(self, together: int, content: Mapping[str, Any], where: str) -> None:
-        each = content["each"] if isinstance(content["each"], list) else [content["each"]]
+    async def _serve_together(self, together: int, each: list[_Fields], content: _Fields, where: str) -> None:
         quiet = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
         for _ in range(_ROUNDS):
             await self._hear(each, f"{where}.each")
@@ -202,11 +202,10 @@ class ServingConversation(LiveConversation):
                 await self._answer({"header": content.get("header", {}), "to": f"call.{index}"}, where)
         raise LeftCourse(f"{together} calls at once", f"fewer in {_ROUNDS} pauses", silent=True)
 
-    async def _serve_until(self, content: Mapping[str, Any], where: str) -> None:
-        each = content["each"]
+    async def _serve_until(self, each: list[_Fields], content: _Fields, where: str) -> None:
         most = number(content["most"], self._names, f"{where}.most") if "most" in content else None
         for index in itertools.count():
-            await self._hear(each if isinstance(each, list) else [each], f"{where}.each")
+            await self._hear(each, f"{where}.each")
             if difference(content.get("until", {}), self._names.heard, self._names) is None:
                 return
             if index == most:
@@ -262,11 +261,8 @@ class ServingConversation(LiveConversation):
         if "broken" in rpc or rpc["direction"] != 0:
             raise LeftCourse("an RPC call in a message and its chunks", f"{len(message)} octets that are none")
         version = self._peer.version
-        call = {**call, "rpc": rpc}
-        if told is not None:
-            return planned_reply(version, call, told, self._inline_octets or _INLINE_OCTETS[version])
-        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
-        if self._program is not None:
+        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0) if told is None else told
+        if told is None and self._program is not None:
             self._unmet = _NO_ANSWER
             try:
                 async with within(self._timeout_s):
@@ -274,9 +270,9 @@ class ServingConversation(LiveConversation):
             except OSError as error:
                 found = str(error) or f"none for {self._timeout_s:g} s"
                 raise LeftCourse("an answer of the program", found, unmet=f"{_NO_ANSWER} ({found})") from None
-        if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
-            raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
-        return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
+            if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
+                raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
+        return planned_reply(version, {**call, "rpc": rpc}, reply, self._inline_octets or _INLINE_OCTETS[version])
 
     async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
         """Receives the further messages of a Transmit Request; returns the whole RPC call with all its items.

@@ -46,11 +46,7 @@ def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) ->
 
 
 def _together(number: int) -> Step:
-    """Returns a step that waits until the client has `number` calls outstanding at once, which stay unanswered.
-
-    If fewer calls arrive, the step answers them after a pause; each of these replies grants `number` credits. A client
-    that never makes `number` calls at once is not judged.
-    """
+    """Returns the step of `serving_together` for any calls, whose replies to fewer calls grant `number` credits."""
     return serving_together(CALLS, number, credit=number)
 
 

@@ -29,10 +29,9 @@ def _grant(messages: int) -> Step:
 
 
 def _together(messages: int) -> Step:
-    """Returns a step that waits until the client has `messages` calls outstanding at once, which stay unanswered.
+    """Returns the step of `serving_together` for calls in one message; replies to fewer calls grant a further credit.
 
-    As long as fewer calls arrive, the step answers them after a pause, and each reply grants one further credit. A
-    client that never makes `messages` calls at once, or makes one in several messages, is not judged.
+    A client that makes a call in several messages is not judged.
     """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)
