@@ -32,6 +32,7 @@ from broken_clients import (
     before,
     held,
     ids_of,
+    read_of,
 )
 
 from dissected_captures import dissected
@@ -214,6 +215,13 @@ def test_a_client_that_makes_no_call_after_a_reverse_call_does_not_conform() -> 
     client = ScriptedClient(tells, told, {"say": NULL}, HEARD, REPLIED, UNTIL_THE_END, version="2")
     (result,) = before(client, "client.v2.reverse.undirected")
     assert (result.verdict, client.failures) == (Verdict.INCONCLUSIVE, [None])
+
+
+@pytest.mark.thorough
+def test_a_call_without_room_for_its_reply_breaks_the_statement_of_that() -> None:
+    for name in ("client.calls", "client.reply.msgp"):
+        (result,) = before(BrokenClient(read_of(9001)), name)
+        assert (result.verdict, result.statements) == (Verdict.VIOLATES, ("V1-51",)), result.cause
 
 
 @pytest.mark.thorough

@@ -159,10 +159,7 @@ class ServingConversation(LiveConversation):
         if "serve" in step:
             await self._serve(step["serve"], f"{where}.serve")
         elif "answer" in step:
-            await self._answer(step["answer"], f"{where}.answer")
-            refused = self._planned[1].refused_octets if self._planned is not None else 0
-            if refused and self._peer.version == "1":
-                raise LeftCourse("a call with room for its reply", f"none for the {refused} octets of the reply")
+            await self._answer(step["answer"], f"{where}.answer", refuses=self._peer.version != "1")
         else:
             await super()._step(step, where)
 
@@ -218,7 +215,7 @@ class ServingConversation(LiveConversation):
         if "header" in heard and "broken" not in heard and is_call(self._peer.version, heard):
             self._call = heard
 
-    async def _answer(self, content: Mapping[str, Any], where: str) -> None:
+    async def _answer(self, content: Mapping[str, Any], where: str, *, refuses: bool = True) -> None:
         content = dict(content)
         to, told = content.pop("to", None), content.pop("reply", None)
         call = self._call if to is None else self._names.message(to, where)
@@ -229,6 +226,10 @@ class ServingConversation(LiveConversation):
             reply = None if told is None else octets(told, self._names, f"{where}.reply")
             self._planned = call, await self._replied(call, reply)
         planned = self._planned[1]
+        if planned.refused_octets and not refuses:
+            found = f"none for the {planned.refused_octets} octets of the reply"
+            statement = "" if call["header"].get("writes") else "V1-51"
+            raise LeftCourse("a call with room for its reply", found, statement=statement)
         for segment, data in planned.writes:
             await self._peer.write(segment["handle"], segment["offset"], data)
         header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
