@@ -225,6 +225,12 @@ def test_a_call_without_room_for_its_reply_breaks_the_statement_of_that() -> Non
 
 
 @pytest.mark.thorough
+def test_silence_after_a_wrong_start_up_is_no_lack_of_calls() -> None:
+    (result,) = before(ScriptedClient(UNTIL_THE_END, startup={"flags": 0x10}), "client.startup.request-key")
+    assert (result.verdict, result.cause.partition("found ")[2]) == (Verdict.INCONCLUSIVE, "nothing for 60 s")
+
+
+@pytest.mark.thorough
 def test_a_long_call_whose_chunk_has_no_call_is_caught() -> None:
     long: Message = {"header": {"type": 1, "reads": [{"position": 0, "memory": "source", "length": 4}]}}
     assert held("client.long-call", {"say": long}, UNTIL_THE_END, memory=SOURCE)[1] is Verdict.VIOLATES

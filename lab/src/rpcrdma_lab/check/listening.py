@@ -231,7 +231,8 @@ def _judged(check: Check, outcome: Outcome) -> Result:
     failure = outcome.failure
     if failure is not None and (failure.silent or failure.ended):
         result.verdict = Verdict.INCONCLUSIVE
-        result.cause += "; the client has to make two calls or more on each connection"
+        if "startup" not in check.conversation:
+            result.cause += "; the client has to make two calls or more on each connection"
     return result
 
 
