@@ -202,6 +202,7 @@ CAUGHT: tuple[tuple[str, Connecting, str], ...] = (
     ("has an item at no Position", BrokenClient(UNALIGNED), "client.write.read-chunk"),
     ("has a Long Call at no Position", BrokenClient(LONG_ELSEWHERE), "client.long-call"),
     ("has a Long Call in no chunk", BrokenClient({"header": {"type": 1}}), "client.calls"),
+    ("ends a Long Call within its header", BrokenClient({**LONG_ELSEWHERE, "cut": 32}), "client.calls"),
     (
         "forgets its credits after a broken reply",
         BrokenClient(READ, then=(NO_CREDITS,)),
@@ -272,6 +273,7 @@ def caught_in_version_2() -> Iterator[tuple[str, Connecting, str]]:
     at_8 = {"position": 8, **SEGMENT}
     long: Message = {"header": {"type": 1, "reads": [at_8]}}
     yield "has a Long Call at no Position", client(then=(right_write, long)), f"{family}.error.read-chunks"
+    yield "ends a Long Call within its header", client(then=({**long, "cut": 40},)), f"{family}.calls"
     yield "goes on with version 1", client(then=(NULL, {**NULL, "header": {"version": 1}})), f"{family}.calls"
     yield "sends the same WRITE again", client(then=(right_write,), same_xid=True), f"{family}.error.read-chunks"
     yield "sends the same named READ again", client(then=(named,), same_xid=True), f"{family}.invalidate.named"

@@ -251,6 +251,8 @@ def test_the_largest_send_that_properties_tell_is_read() -> None:
         return read_message("2", make_message("2", message, Names({"xid": 7})))["send_octets"]
 
     assert (told([1, {"words": [64]}]), told([2, {"words": [64]}]), told([1, ""])) == (64, 4096, 4096)
+    # A number of more than 64 bits could be in no later condition.
+    assert told([1, {"words": [1, 0, 64]}]) == 4096
 
 
 def test_all_segments_of_a_receive_buffer_count_in_its_octets_and_so_many_are_described() -> None:

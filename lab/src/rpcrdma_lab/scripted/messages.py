@@ -125,9 +125,9 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     compares the chunk of an NFSv3 READ or WRITE with the count in its arguments (None for other messages): "unaligned"
     is the count modulo 4, and "spare" the chunk's octets beyond the count.
 
-    If there are transport properties, "send_octets" is the Maximum Send Size. If these have a Receive Buffer Structure,
-    "buffer" is the result of `buffer_segments` for it. If they also state a Maximum Receive Size, "agrees" in "buffer"
-    says whether "receive_octets" there equals that size (0 or 1).
+    If there are transport properties, "send_octets" is the Maximum Send Size: 4096, unless it has a value of 4 octets.
+    If these have a Receive Buffer Structure, "buffer" is the result of `buffer_segments` for it. If they also state a
+    Maximum Receive Size, "agrees" in "buffer" says whether "receive_octets" there equals that size (0 or 1).
 
     If the header type is unknown or the header does not decode, "broken" is the cause as text, and "header" has the
     fields decoded before.
@@ -150,7 +150,8 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     found["segments"] = _count_segments(header)
     properties = header.get("properties", {})
     if "properties" in header:
-        found["send_octets"] = int.from_bytes(properties.get(_SEND_SIZE) or _SEND_OCTETS.to_bytes(4))
+        told = properties.get(_SEND_SIZE, b"")
+        found["send_octets"] = int.from_bytes(told) if len(told) == 4 else _SEND_OCTETS
     if RECEIVE_STRUCTURE in properties:
         found["buffer"] = buffer_segments(properties[RECEIVE_STRUCTURE])
         told = properties.get(_RECEIVE_SIZE)

@@ -23,7 +23,7 @@ _CALL: dict[str, Any] = {
     }
 }
 _LONG_CALL: dict[str, Any] = {
-    "message": {"header": {**_HEADER, "type": 1, "reads": {"not": []}}, "octets": {"min": 28}, "invalidates": None}
+    "message": {"header": {**_HEADER, "type": 1, "reads": {"not": []}}, "broken": None, "invalidates": None}
 }
 CALLS: list[dict[str, Any]] = [_CALL, _LONG_CALL]
 """Patterns of well-formed calls in version 1: inline and Long."""

@@ -111,7 +111,12 @@ class Version2Client:
         return {"serve": {"each": [*calls, self.calls[2]], "until": until}}
 
     def _call(self, header: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        told = {"header": {"version": 2, **header}, "octets": {"max": self._octets}, "invalidates": None}
+        told = {
+            "header": {"version": 2, **header},
+            "broken": None,
+            "octets": {"max": self._octets},
+            "invalidates": None,
+        }
         return {"message": {**told, **fields}}
 
     @property
