@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma_lab.dissect.capture_dissector import CaptureDissector
+from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma_lab.dissect.connection import Settings
 
 FOLDER = Path(__file__).parents[1] / "captures"
 sys.path.insert(0, str(FOLDER))
@@ -40,6 +43,25 @@ def test_a_capture_is_explained_as_its_golden_text(names: list[str], capsys) -> 
         status, out = explained(name, capsys)
         assert out == (FOLDER / f"{name}.txt").read_text(), "record.py --explain writes the ladders anew"
         assert status == {"broken": 4, "cut": 1}.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({"v2-continued-call"}, id="some"),
+        pytest.param(
+            set(NAMES) - {"v2-continued-call", "broken", "terminate", "cut"}, id="others", marks=pytest.mark.thorough
+        ),
+    ],
+)
+def test_a_packet_that_was_not_captured_makes_no_message_wrong(names: set[str]) -> None:
+    for name in sorted(names):
+        with capture_of(name).open("rb") as file:
+            packets = list(read_packets(file, file.read(MAGIC_OCTETS)))
+        for place in range(len(packets)):
+            for captured in (packets[:place] + packets[place + 1 :], packets[place:]):
+                wrong = [str(one) for found in CaptureDissector(Settings()).messages(captured) for one in found.faults]
+                assert wrong == [], (name, place)
 
 
 def test_every_line_fits_into_a_draft() -> None:

@@ -132,7 +132,9 @@ class CaptureDissector:
         before = tracked.held_octets
         if segment.acknowledged is not None:
             # What its sender has received comes before what it sends.
-            yield from self._octets(tracked, 1 - end, tracked.tcp[1 - end].acknowledge(segment.acknowledged))
+            other = tracked.tcp[1 - end]
+            yield from self._octets(tracked, 1 - end, other.acknowledge(segment.acknowledged))
+            tracked.iwarp.conversation.late |= other.lacks(segment.acknowledged)
         if segment.synchronizes:
             tracked.deliberate = end if segment.deliberate else tracked.deliberate
             tcp.synchronize(segment.sequence)

@@ -85,7 +85,8 @@ class IwarpConnection(RdmaConnection):
     def _fpdu(self, end: int, fpdu: Fpdu) -> Iterator[Message]:
         half = self.halves[end]
         if half.kind is None and not self._rdmap[end].late:
-            self._rdmap[end].late = self.conversation.late = True
+            self._rdmap[end].late = True
+            self.conversation.lose()
         whole = self._rdmap[end].add(fpdu)
         if whole is None:
             return

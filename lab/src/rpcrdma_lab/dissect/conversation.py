@@ -77,14 +77,13 @@ class _Exposed:
 class Conversation:
     """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
-    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture, or that `lose` was called.
+    An end is 0 or 1. `late` says that octets of the connection are not in the capture, such as its beginning: counts of
+    credits are those of the captured messages alone, and no excess of them is a fault.
     """
 
     versions: dict[str, HeaderVersion]
     interfaces: Interfaces
     late: bool = False
-    _lost: bool = False
-    """Whether `lose` was called, so that credits are counted for the captured messages only."""
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
@@ -95,12 +94,9 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
-        """Notes that octets are missing in the capture: drops unfinished RPC messages of several Sends.
-
-        Counts of credits are those of the captured messages alone afterwards, and no excess of them is a fault.
-        """
-        self.late = self._lost = True
-        self._sequences = Sequences()
+        """Notes that octets are missing: sets `late`, and drops unfinished RPC messages of several Sends."""
+        self.late = True
+        self._sequences = Sequences(late=True)
         self._transmissions.lose()
 
     def send(self, end: int, data: bytes, message: Message, invalidated: int | None = None) -> None:
@@ -411,7 +407,7 @@ class Conversation:
         if said is None:
             return
         message.facts["credits"] = said.facts
-        message.notes.append(f"{said.note}, as far as captured" if self._lost else said.note)
+        message.notes.append(f"{said.note}, as far as captured" if self.late else said.note)
         if said.beyond and not self.late:
             field_ = header.find("rdma_credit")
             assert field_ is not None

@@ -26,7 +26,7 @@ class RoceConnection(RdmaConnection):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.conversation.late = True
+        self.conversation.lose()
         self.halves = (RoceHalf(), RoceHalf())
 
     @property
@@ -45,7 +45,7 @@ class RoceConnection(RdmaConnection):
             for half in self.halves:
                 half.mtu_octets = mtu_octets
             self.halves[1 - end].begin(said.number("Starting PSN"), mtu_octets)
-            self.conversation.late = False
+            self.conversation.late = said.is_request
         facts: dict[str, object] = {"error": said.error} if said.error else {}
         return Message("cm", said.words, groups=[said.group], facts=facts)
 

@@ -16,6 +16,7 @@ _MORE = 2
 _SET = "RDMA2_CONNPROP"
 """The header type whose payload is part of the header: a property set, which may be cut anywhere."""
 _PREFIX_OCTETS = 20
+_ONGOING = "continues a message whose beginning is not in the capture"
 
 
 @dataclass(slots=True)
@@ -49,10 +50,15 @@ class _Sequence:
 
 
 class Sequences:
-    """The unfinished sequence of continued messages of each end of a connection."""
+    """The unfinished sequence of continued messages of each end of a connection.
 
-    def __init__(self) -> None:
+    `late` says that a sequence may have begun before: the first payload of an end that has another XID than its header
+    then continues one whose beginning is not in the capture.
+    """
+
+    def __init__(self, *, late: bool = False) -> None:
         self._unfinished: dict[int, _Sequence] = {}
+        self._unsure: set[int] = {0, 1} if late else set()
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
         """Joins a message to the sender's unfinished sequence (flag MORE); returns joined payload, its size and faults.
@@ -90,6 +96,9 @@ class Sequences:
             del self._unfinished[end]
             sequence = None
         if sequence is None:
+            if end in self._unsure and header.kind == "RDMA2_MSG" and payload[:4] != data[:4]:
+                return Piece(not more, octets=len(payload), note=_ONGOING)
+            self._unsure.discard(end)
             if not more:
                 begins_rpc = with_rpc and bool(payload)
                 return Piece(True, begins_rpc, payload, 1, len(payload), faults=piece.faults)

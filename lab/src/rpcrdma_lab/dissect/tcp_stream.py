@@ -113,6 +113,13 @@ class TcpHalf:
             self._acknowledged = number
         yield from self._settle()
 
+    def lacks(self, number: int) -> bool:
+        """Returns whether octets before the sequence number `number`, that of an acknowledgement, were not added yet.
+
+        A single one does not count, since a FIN has a number, too.
+        """
+        return self._next is not None and 1 < (number - self._next) % _SPACE < _HALF
+
     def finish(self) -> Iterator[Piece | Gap]:
         """Yields the segments that still wait at the end of the capture, and gaps for missing octets before them."""
         while self._held:
