@@ -171,20 +171,15 @@ def test_an_fpdu_too_short_for_a_header_is_told() -> None:
     ]
 
 
-def test_what_is_no_mpa_is_foreign() -> None:
-    half = MpaHalf(MpaTerms())
-    assert feed(half, b"GET / HTTP/1.1\r\n\r\n" * 10) == []
-    assert half.foreign
-    assert half.unread == 0
-
-
 def test_a_stream_without_its_beginning_is_known_by_a_good_crc() -> None:
     half = MpaHalf(MpaTerms())
     assert len(feed(half, fpdu(SEGMENTS[0]))) == 1
-    assert not half.foreign
-    half = MpaHalf(MpaTerms())
-    assert feed(half, fpdu(SEGMENTS[0], flaw=1)) == []
-    assert half.foreign
+    assert not half.lost
+    for first in (fpdu(SEGMENTS[0], flaw=1), fpdu(SEGMENTS[0])[9:], b"GET / HTTP/1.1\r\n\r\n" * 10):
+        half = MpaHalf(MpaTerms())
+        assert feed(half, first) == []
+        assert (half.lost, half.unread) == (True, 0)
+        assert len(feed(half, fpdu(SEGMENTS[1]))) == 1
 
 
 def test_after_a_gap_it_goes_on_at_a_segment_that_begins_with_an_fpdu() -> None:

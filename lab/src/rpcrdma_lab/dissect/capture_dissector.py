@@ -138,7 +138,7 @@ class CaptureDissector:
         if segment.synchronizes:
             tracked.deliberate = end if segment.deliberate else tracked.deliberate
             tcp.synchronize(segment.sequence)
-        elif not tracked.iwarp.halves[end].foreign:
+        else:
             found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
             yield from self._octets(tracked, end, found)
         self._held_octets += tracked.held_octets - before

@@ -95,12 +95,11 @@ class IwarpConnection(RdmaConnection):
     def lose(self, end: int, octets: int) -> Message | None:
         """Notes that `octets` octets sent by `end` (0 or 1) are not in the capture; 0 stands for an unknown number.
 
-        Returns a `Message` of protocol "tcp" about the gap; None if the stream is not iWARP, or not known to be.
+        Returns a `Message` of protocol "tcp" about the gap; None if the connection is not known to be iWARP.
         """
-        half = self.halves[end]
         known = any(self._spoke) or any(one.unread for one in self.halves)
-        half.lose()
-        if half.foreign or not known:
+        self.halves[end].lose()
+        if not known:
             return None
         self._rdmap[end].lose()
         self.conversation.lose()
@@ -113,7 +112,7 @@ class IwarpConnection(RdmaConnection):
         The caller sets the number of each, and does not call `finish` with it.
         """
         half = self.halves[end]
-        if half.unread and not half.foreign:
+        if half.unread:
             yield Message("mpa", f"{half.unread} octets of an unfinished frame")
         for message in self._rdmap[end].unfinished:
             told = rdma_message(message)
@@ -165,9 +164,9 @@ def _misplaced(rdmap: RdmapMessage) -> bool:
 def cut_off(half: MpaHalf) -> Message | None:
     """Returns a message, with a fault, about the octets of an unfinished frame at the end of an MPA stream.
 
-    Returns None if the stream ends with a whole frame, is not MPA, or the beginning of its next FPDU is unknown.
+    Returns None if the stream ends with a whole frame, or the beginning of its next FPDU is unknown.
     """
-    if not half.unread or half.foreign or half.lost:
+    if not half.unread or half.lost:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"
     group = Field("MPA", 0, half.unread, faults=[reason])

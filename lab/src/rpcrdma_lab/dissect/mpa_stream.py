@@ -79,7 +79,6 @@ class _State(enum.Enum):
     STARTING = "starting"
     RUNNING = "running"
     LOST = "lost"
-    FOREIGN = "foreign"
 
 
 @dataclass(slots=True)
@@ -97,13 +96,11 @@ class MpaHalf:
     """The octets after the start-up and before `_pending`, modulo 512, which determine the places of markers."""
 
     @property
-    def foreign(self) -> bool:
-        """Whether the stream has turned out not to be MPA; `feed` then ignores its octets."""
-        return self._state is _State.FOREIGN
-
-    @property
     def lost(self) -> bool:
-        """Whether the beginning of the next FPDU is unknown: octets are missing, or the start-up frame is wrong."""
+        """Whether the beginning of the next FPDU is unknown: octets are missing, or the start-up frame is wrong.
+
+        Also if the stream begins with neither a start-up frame nor an FPDU, and so may not be MPA at all.
+        """
         return self._state is _State.LOST
 
     @property
@@ -125,8 +122,7 @@ class MpaHalf:
         `feed` skips up to the next TCP segment that begins with a whole FPDU whose CRC is right. In a stream with
         markers it skips all further octets.
         """
-        if self._state is not _State.FOREIGN:
-            self._state = _State.LOST
+        self._state = _State.LOST
         self._pending.clear()
 
     def feed(self, data: bytes) -> Iterator[Unit]:
@@ -137,8 +133,6 @@ class MpaHalf:
             if not self._starts_here(data):
                 return
             self._state = _State.RUNNING
-        if self._state is _State.FOREIGN:
-            return
         self._pending += data
         if self._state is _State.STARTING:
             yield from self._startup()
@@ -161,11 +155,10 @@ class MpaHalf:
         key = bytes(pending[:_KEY_OCTETS])
         kinds = [kind for kind in StartupKind if kind.value.startswith(key)]
         if not kinds:
-            self._state = _State.FOREIGN
             if self._starts_here(bytes(pending)):
                 self._state = _State.RUNNING
             else:
-                pending.clear()
+                self.lose()
             return
         if len(pending) < STARTUP_ROWS.size:
             return

@@ -196,9 +196,9 @@ class _Halves:
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
         """Adds octets that `end` (0 client, 1 server) sent; yields each message that is now whole, and its treatment.
 
-        Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
-        in place of a message, and are forwarded as they are. When such a message is whole, it is yielded with its last
-        octets; of the faults only a delay and a cut are made then.
+        Octets of a stream that is not iWARP or has a wrong start-up frame, or of a message longer than
+        `PROXY_HELD_OCTETS_MAX`, are yielded with None in place of a message, and are forwarded as they are. When such a
+        message is whole, it is yielded with its last octets; of the faults only a delay and a cut are made then.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data
@@ -211,7 +211,7 @@ class _Halves:
             del held[: len(whole)]
             before, self._forwarded[end] = self._forwarded[end], 0
             yield message, self._ruled.decide(_SIDES[end], message, whole, self.now_s, before)
-        if half.foreign or len(held) > limits.PROXY_HELD_OCTETS_MAX:
+        if half.lost or len(held) > limits.PROXY_HELD_OCTETS_MAX:
             self._forwarded[end] += len(held)
             yield None, Decision(held[:])
             held.clear()
