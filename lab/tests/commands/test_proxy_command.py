@@ -17,6 +17,7 @@ import pytest
 
 from dissected_captures import GETATTR, READ, call, dissected, reply
 from rpcrdma.cli.main import main
+from rpcrdma.commands import ExitStatus
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.commands.proxy.relay import DelayLine, _Halves
@@ -29,7 +30,7 @@ from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
-from support.raw_iwarp import fpdu, tagged, untagged
+from support.raw_iwarp import fpdu, startup_frame, tagged, untagged
 from support.simulated import run_in_virtual_time
 
 if TYPE_CHECKING:
@@ -261,6 +262,12 @@ def test_only_whole_messages_are_dropped_or_changed(monkeypatch: pytest.MonkeyPa
     assert third.data == b""
 
 
+def test_octets_behind_a_start_up_frame_of_another_revision_are_forwarded() -> None:
+    halves = _Halves(RuledConnection([]), Settings())
+    frame, rest = startup_frame("Req", 0x40, 9), fpdu(untagged(3, 0, 1))[:9]
+    assert [bytes(decision.data) for _, decision in halves.taken(0, frame + rest)] == [frame, rest]
+
+
 @pytest.fixture(scope="module")
 def peer(start: StartServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("root")
@@ -400,3 +407,14 @@ def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(HANG_S) == 0
     assert event == {"event": "unreachable", "connection": 1, "url": server, "cause": "connection refused"}
+
+
+@pytest.mark.thorough
+def test_the_proxy_ends_when_the_reader_of_its_events_has_gone() -> None:
+    command = ["proxy", "--json", "--listen", "rdma://127.0.0.1:0", "--to", "rdma://127.0.0.1:1"]
+    with CommandProcess(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        host, port = json.loads(process.stdout.readline())["url"].removeprefix("rdma://").split(":")
+        process.stdout.close()
+        with socket.create_connection((host, int(port))):
+            assert process.wait(HANG_S) == ExitStatus.READER_GONE

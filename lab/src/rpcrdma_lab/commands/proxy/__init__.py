@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, read_text, service_url
 from rpcrdma_lab.commands.capture_input import add_decoding_options, settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rpcrdma_lab.commands.proxy.rules import Decision, ProxyRule
     from rpcrdma_lab.dissect.fields import Message
@@ -45,6 +45,7 @@ async def run(args: argparse.Namespace) -> int:
 
     Raises:
         ScenarioError, AddedExtensionFailed: the rules or the extension are malformed.
+        OSError: an event cannot be printed.
     """
     from rpcrdma.commands import cannot_listen, describe  # noqa: PLC0415
     from rpcrdma_lab.commands.proxy.relay import Relay  # noqa: PLC0415
@@ -70,11 +71,12 @@ async def run(args: argparse.Namespace) -> int:
     port = server.sockets[0].getsockname()[1]
     _say(args, {"event": "listening", "url": str(replace(args.listen, port=port)), "rules": len(rules)})
     try:
-        async with server:
-            await server.serve_forever()
+        await teller.failure
     except asyncio.CancelledError:
         # A signal is the usual end.
         pass
+    finally:
+        server.close()
     if unmet := teller.unmet():
         console.talk(f"warning: no message met {', '.join(unmet)}")
     return ExitStatus.DONE
@@ -94,6 +96,8 @@ class _Teller:
         self._server = server
         self._unmet = {rule.name: f"{rule.name} ({rule.kind})" for rule in rules}
         self._as_json = as_json
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Ends with the error at which printing failed: raised within a connection, it would end that one alone."""
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
         """Prints the faults, `decision.words`, that the proxy makes in one message; `Relay` calls this method.
@@ -106,19 +110,27 @@ class _Teller:
         if self._as_json:
             event = {"event": "fault", "connection": connection, "at_s": round(at_s, 6), "side": str(side)}
             event |= {"message": message.number, "summary": message.summary, "faults": decision.words}
-            console.json_line(event)
+            self._print(console.json_line, event)
             return
         words = ", ".join(decision.words)
-        console.data(f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}")
+        line = f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
+        self._print(console.data, line)
 
     def unreachable(self, connection: int, error: OSError) -> None:
         """Prints that the connection with number `connection` ends because the server cannot be reached."""
         cause = (error.strerror or str(error)).lower() or "no answer"
         if self._as_json:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
-            console.json_line(event)
+            self._print(console.json_line, event)
             return
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
+
+    def _print(self, write: Callable[[Any], None], value: object) -> None:
+        try:
+            write(value)
+        except OSError as error:
+            if not self.failure.done():
+                self.failure.set_exception(error)
 
     def unmet(self) -> list[str]:
         """Returns "NAME (KIND)", as "fault[0] (drop)", of each rule that no message has met so far."""
