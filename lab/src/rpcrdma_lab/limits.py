@@ -22,6 +22,9 @@ Inline thresholds end at 256 KiB (RFC 8797), and long messages without bulk data
 DISSECTED_FAULTS_MAX = 100
 """Faults that are reported for one message; further ones are of no use to a reader."""
 
+DISSECTED_OPERATIONS_MAX = 32
+"""Operations in the name of a COMPOUND, which each RDMA operation of the call has in its text: clients send a dozen."""
+
 CAPTURE_PACKET_OCTETS_MAX = 1 << 18
 """Octets of one captured packet: the largest that capture programs write."""
 

@@ -234,6 +234,15 @@ def test_a_property_set_in_pieces_is_read_when_it_is_whole(told: Told) -> None:
     assert last.faults == []
 
 
+def test_property_sets_in_pieces_have_only_so_many_fields() -> None:
+    conversation = Settings(NAMES).conversation()
+    for number, flags in enumerate((2, 0)):
+        message = Message("rdmap", "", number=number)
+        conversation.send(0, v2(1, flags, kind=5, lists=bytes(60_000)), message)
+    assert len(list(message.groups[0].walk())) < lab_limits.DISSECTED_FIELDS_MAX
+    assert message.faults[0].reason == f"more than {lab_limits.DISSECTED_FIELDS_MAX} fields"
+
+
 def test_each_piece_may_be_a_property_set_of_its_own(told: Told) -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(1, 2, kind=5, lists=words(1, 1, 4, 8192)))

@@ -173,6 +173,17 @@ def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) 
     ]
 
 
+def test_the_name_of_a_compound_has_only_so_many_operations(grouped) -> None:
+    known = Interfaces()
+    known.add(own_definition_text("nfs4.x"), "nfs4.x")
+    count = lab_limits.DISSECTED_OPERATIONS_MAX + 1
+    header = words(7, 0, 2, 100003, 4, 1, 0, 0, 0, 0)
+    compound = words(7, 1, 32, 0, 0, 0, 0) + header + words(0, 1, count, *[24] * count)
+    (found,) = grouped(lambda capture: capture.send(CLIENT, compound), known)
+    assert found.procedure == f"NFS_V4 {'PUTROOTFH+' * (count - 1)}..."
+    assert found.is_of("PUTROOTFH")
+
+
 def test_a_compound_of_version_4_has_the_names_of_its_operations(grouped) -> None:
     known = Interfaces()
     known.add_when_met(100003, 4, lambda: own_definition_text("nfs4.x"), "nfs4.x")

@@ -252,6 +252,16 @@ def test_rules_of_the_places_of_packets() -> None:
         assert any(words_.lower() in reason.lower() for reason in reasons), (words_, reasons)
 
 
+def test_a_message_of_many_wrong_packets_tells_only_so_many_faults() -> None:
+    made = connected()
+    last = 101 + lab_limits.DISSECTED_FAULTS_MAX + 9
+    made.add(CLIENT, packet(0x00, SERVER_QP, 100, bytes(MTU)))
+    for psn in range(101, last):
+        made.add(CLIENT, packet(0x07, SERVER_QP, psn, bytes(MTU)))
+    made.add(CLIENT, packet(0x02, SERVER_QP, last))
+    assert len(dissected(made)[SET_UP].faults) <= lab_limits.DISSECTED_FAULTS_MAX + 1
+
+
 def test_congestion_notifications_change_no_exchange() -> None:
     made = conversation()
     expected = dissected(made)

@@ -267,7 +267,9 @@ class Conversation:
         operations = [one.shown for one in body.group.walk() if one.name == "argop"] if part is Part.ARGUMENTS else []
         if operations:
             # A COMPOUND of NFS version 4 is known by its operations: "NFS_V4 SEQUENCE+PUTFH+READ".
-            names = "+".join(shown.partition("(OP_")[2].rstrip(")") or shown for shown in operations)
+            most = limits.DISSECTED_OPERATIONS_MAX
+            names = "+".join(shown.partition("(OP_")[2].rstrip(")") or shown for shown in operations[:most])
+            names += "+..." if len(operations) > most else ""
             call.procedure = f"{call.procedure.rpartition(' ')[0]} {names}"
             message.facts["procedure"] = call.procedure
         first = body.group.fields[0]

@@ -158,7 +158,7 @@ class RoceHalf:
             message = self._unfinished
             message.segments += 1
         is_send = packet.kind.operation is Operation.SEND
-        if is_send != message.is_send:
+        if is_send != message.is_send and len(message.faults) < limits.DISSECTED_FAULTS_MAX:
             reason = f"{packet.kind.name} within a {message.name}"
             message.faults.append(FieldFault("OpCode", 0, reason, _SECTION))
         _add_payload(message, packet, limits.DISSECTED_MESSAGE_OCTETS_MAX)

@@ -136,9 +136,8 @@ def _read_properties(header: Header, piece: Piece) -> None:
     `header` is that of the last message, and `piece.start` has the octets of all messages. If the octets are several
     property sets, one behind the other, all are decoded.
     """
-    at = 0
-    while not header.faults and (at < len(piece.start) or not at):
-        walk = Walk(header.version.definition, piece.start, at)
+    walk = Walk(header.version.definition, piece.start)
+    header.group.fields += walk.structure("rdma2_connprop").fields
+    while walk.remaining and not walk.faults:
         header.group.fields += walk.structure("rdma2_connprop").fields
-        header.faults += walk.faults
-        at = walk.pos
+    header.faults += walk.faults
