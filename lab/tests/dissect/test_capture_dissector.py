@@ -31,7 +31,7 @@ def packet(
     (source, port), (destination, to_port) = ends
     tcp = struct.pack(">HHIIBBHHH", port, to_port, sequence, acknowledged, 5 << 4, flags, 0, 0, 0) + data
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + source + destination
-    return CapturedPacket(time_s, RAW_IP, ip + tcp, 0)
+    return CapturedPacket(round(time_s * 1e9), RAW_IP, ip + tcp, 0)
 
 
 def sends(first: int, count: int) -> bytes:

@@ -50,8 +50,8 @@ def enhanced(order: str, number: int, ticks: int, octets: bytes, length: int) ->
 @each_case(("magic", "ticks"), [(0xA1B2C3D4, 500_000), (0xA1B23C4D, 500_000_000)])
 def test_pcap_of_either_order_and_resolution(order: str, magic: int, ticks: int) -> None:
     assert read(pcap(order, magic, (7, ticks, b"abc", 3), (8, 0, b"", 5))) == [
-        CapturedPacket(7.5, 101, b"abc", 0),
-        CapturedPacket(8.0, 101, b"", 5),
+        CapturedPacket(7_500_000_000, 101, b"abc", 0),
+        CapturedPacket(8_000_000_000, 101, b"", 5),
     ]
 
 
@@ -66,17 +66,17 @@ def test_pcapng_with_all_blocks_that_carry_packets(order: str) -> None:
         + interface(order, 228, halves)
         + block(order, 5, bytes(40))  # statistics
         + enhanced(order, 0, 2_500_000, b"abcde", 9)
-        + enhanced(order, 1, (1 << 32) * 10**9, b"f", 1)
+        + enhanced(order, 1, (1 << 32) * 10**9 + 1, b"f", 1)
         + enhanced(order, 2, 3, b"g", 1)
         + block(order, 3, struct.pack(f"{order}I", 2) + b"hi")
         + block(order, 2, struct.pack(f"{order}HHIIII", 0, 0, 0, 1_000_000, 1, 1) + b"j")
     )
     assert read(data) == [
-        CapturedPacket(2.5, 1, b"abcde", 4),
-        CapturedPacket(float(1 << 32), 101, b"f", 0),
-        CapturedPacket(101.5, 228, b"g", 0),
+        CapturedPacket(2_500_000_000, 1, b"abcde", 4),
+        CapturedPacket((1 << 32) * 10**9 + 1, 101, b"f", 0),
+        CapturedPacket(101_500_000_000, 228, b"g", 0),
         CapturedPacket(None, 1, b"hi", 0),
-        CapturedPacket(1.0, 1, b"j", 0),
+        CapturedPacket(1_000_000_000, 1, b"j", 0),
     ]
 
 

@@ -37,7 +37,7 @@ def connected(first: int = 100) -> HandMadeRoce:
 
 def dissected(made: HandMadeRoce, step_s: float = 0.0) -> list[Message]:
     dissector = CaptureDissector(Settings())
-    packets = (CapturedPacket(at * step_s, RAW_IP, octets, 0) for at, octets in enumerate(made.packets))
+    packets = (CapturedPacket(round(at * step_s * 1e9), RAW_IP, octets, 0) for at, octets in enumerate(made.packets))
     return list(dissector.messages(packets))
 
 
@@ -309,7 +309,7 @@ def test_reserved_operation_codes_alone_break_a_rule() -> None:
 def told_after(made: HandMadeRoce) -> int:
     """The packets that are read when the first message behind the set-up is told."""
     dissector = CaptureDissector(Settings())
-    source = (CapturedPacket(0.0, RAW_IP, octets, 0) for octets in made.packets)
+    source = (CapturedPacket(0, RAW_IP, octets, 0) for octets in made.packets)
     next(message for message in dissector.messages(source) if message.protocol != "cm")
     return dissector.packets
 

@@ -95,7 +95,7 @@ def roce(data: bytes) -> None:
     while at + 3 <= len(data):
         octets = int.from_bytes(data[at + 1 : at + 3])
         transport = data[at + 3 : at + 3 + octets].ljust(12, b"\0")
-        packets.append(CapturedPacket(0.0, 101, raw_roce.datagram(data[at] & 1, transport), 0))
+        packets.append(CapturedPacket(0, 101, raw_roce.datagram(data[at] & 1, transport), 0))
         at += 3 + octets
     check(CaptureDissector(settings()).messages(packets))
 

@@ -56,7 +56,7 @@ class CaptureDissector:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connections: dict[tuple[_End, _End], _Tracked] = {}
-        self._start_s: float | None = None
+        self._start_ns: int | None = None
         self._messages = 0
         self._numbered = 0
         self._held_octets = 0
@@ -90,9 +90,10 @@ class CaptureDissector:
         time_s = None
         for packet in self._before_damage(packets):
             self.packets += 1
-            if packet.time_s is not None:
-                self._start_s = packet.time_s if self._start_s is None else self._start_s
-                time_s = packet.time_s - self._start_s
+            if packet.time_ns is not None:
+                # Floating-point numbers have no nanoseconds of times since 1970.
+                self._start_ns = packet.time_ns if self._start_ns is None else self._start_ns
+                time_s = (packet.time_ns - self._start_ns) / 1e9
             if packet.link_type not in LINK_TYPES:
                 self.link_types_unknown.add(packet.link_type)
                 continue

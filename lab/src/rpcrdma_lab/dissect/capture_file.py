@@ -38,12 +38,12 @@ class CaptureDamaged(RpcRdmaError):
 
 
 class CapturedPacket(NamedTuple):
-    """A packet of a capture file: time in seconds since 1970 (None: unknown), link type (LINKTYPE_...), and octets.
+    """A packet of a capture file: time in nanoseconds since 1970 (None: unknown), link type (LINKTYPE_...), octets.
 
     `missing` is the number of octets at its end that were not captured.
     """
 
-    time_s: float | None
+    time_ns: int | None
     link_type: int
     data: bytes
     missing: int
@@ -134,7 +134,11 @@ def _read_pcap(source: _Source, order: str, ticks_a_second: int) -> Iterator[Cap
     while head := source.take_if_any(record.size, "a packet header"):
         seconds, ticks, captured, length = record.unpack(head)
         data = source.take(_checked(captured, source), "a packet")
-        yield CapturedPacket(seconds + ticks / ticks_a_second, link_type, data, max(length - captured, 0))
+        yield CapturedPacket(_ns(seconds) + _ns(ticks) // ticks_a_second, link_type, data, max(length - captured, 0))
+
+
+def _ns(seconds: int) -> int:
+    return seconds * 1_000_000_000
 
 
 def _checked(octets: int, source: _Source) -> int:
@@ -227,11 +231,11 @@ def _read_packet(number: int, body: bytes, order: str, interfaces: list[_Interfa
     if number == _SIMPLE_PACKET:
         length = fields[0]
         captured = min(length, interface.snap_octets or length)
-        time_s = None
+        time_ns = None
     else:
         high, low, captured, length = fields[-4:]
-        time_s = interface.offset_s + (high << 32 | low) / interface.ticks_a_second
+        time_ns = _ns(interface.offset_s) + _ns(high << 32 | low) // interface.ticks_a_second
     if captured > len(body) - form.size:
         raise CaptureDamaged(f"a packet of {captured} octets in a block of {len(body)}", source.offset)
     data = body[form.size : form.size + captured]
-    return CapturedPacket(time_s, interface.link_type, data, max(length - captured, 0))
+    return CapturedPacket(time_ns, interface.link_type, data, max(length - captured, 0))
