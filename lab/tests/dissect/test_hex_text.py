@@ -92,6 +92,15 @@ def test_characters_that_look_like_digits_are_no_octets(text: str, form: str) ->
     assert found.form == form
 
 
+def test_a_star_stands_for_lines_like_the_one_before_it() -> None:
+    zeros = f"0000000{' 00' * 16}\n*\n"
+    assert read_hex(f"{zeros}0000100 61\n0000101\n").octets == bytes(64) + b"a"
+    assert read_hex(f"{zeros}0000100\n").octets == bytes(64)
+    for offset in ("0000102", "77777777"):
+        with pytest.raises(NotHex, match=r"line 2: '\*' is no hex digit"):
+            read_hex(f"{zeros}{offset} 61\n")
+
+
 @each_case(
     ("text", "reason"),
     [

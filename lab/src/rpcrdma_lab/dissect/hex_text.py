@@ -105,8 +105,9 @@ class _Form(NamedTuple):
 
 _FORMS = (
     _Form("a dump of xxd", re.compile(r"\s*([0-9a-fA-F]{4,}):"), 16, frozenset({2, 4, 8, 16}), one_column=True),
+    # First, since lines that are left out may fit to offsets of both kinds; others than od write more or fewer digits.
+    _Form("a dump with octal offsets", re.compile(r"\s*([0-7]{7})(?:\s+|$)"), 8, frozenset({2})),
     _Form("a dump with offsets", re.compile(r"\s*([0-9a-fA-F]{4,})(?:\s+|$)"), 16, frozenset({2})),
-    _Form("a dump with octal offsets", re.compile(r"\s*([0-7]{7,})(?:\s+|$)"), 8, frozenset({2})),
     _Form("words", re.compile(r"\s*([0-9a-fA-F]{7})(?:\s+|$)"), 16, frozenset({4}), words=True),
     _Form("words", re.compile(r"\s*([0-7]{7})(?:\s+|$)"), 8, frozenset({4}), words=True),
 )
@@ -115,12 +116,18 @@ _FORMS = (
 def _with_offsets(lines: list[str], form: _Form) -> bytes | None:
     octets = bytearray()
     start: int | None = None
+    row: bytes | None = None
     for position, line in enumerate(lines):
+        if row and line.strip() == "*":
+            continue
         found = form.offset.match(line)
         if found is None:
             return None
         offset = int(found[1], form.base)
         start = offset if start is None else start
+        if row and lines[position - 1].strip() == "*" and offset - start <= limits.DISSECTED_MESSAGE_OCTETS_MAX:
+            # For lines like the one before them.
+            octets += row * ((offset - start - len(octets)) // len(row))
         if offset != start + len(octets):
             return None
         rest = line[found.end() :].strip()
