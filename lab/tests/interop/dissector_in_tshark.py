@@ -23,7 +23,7 @@ def v2(xid: int, flags: int = 0, *, kind: int = 0, lists: bytes = words(0, 0, 0,
 
 
 class Tshark:
-    """tshark with the dissector."""
+    """tshark with the dissector, in 1 GB of memory."""
 
     def __init__(self, command: str, directory: Path) -> None:
         self.script = directory / "rpcrdma2.lua"
@@ -37,7 +37,7 @@ class Tshark:
         return [[cell.split(",") if cell else [] for cell in row.split("\t")] for row in rows.splitlines()]
 
     def _run(self, capture: Path, *arguments: str) -> str:
-        command = ["tshark", "-2", "-X", f"lua_script:{self.script}", "-r", str(capture), *arguments]
-        done = subprocess.run(command, capture_output=True, check=True, text=True, errors="replace")
+        command = ["prlimit", "--as=1000000000", "tshark", "-2", "-X", f"lua_script:{self.script}", "-r", capture]
+        done = subprocess.run([*command, *arguments], capture_output=True, check=True, text=True, errors="replace")
         assert "Lua" not in done.stderr, done.stderr
         return done.stdout

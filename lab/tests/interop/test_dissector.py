@@ -145,6 +145,15 @@ BROKEN = {
 }
 
 
+def test_long_messages_in_many_pieces_take_no_more_memory_than_their_octets(tshark: Tshark, tmp_path: Path) -> None:
+    capture = tmp_path / "capture.pcap"
+    with HandMadeCapture(capture) as made:
+        for xid in range(1, 9):
+            for more in range(249, -1, -1):
+                made.send(CLIENT, v2(xid, 2 if more else 0) + (call(xid) if more == 249 else b"") + bytes(4000))
+    assert tshark.fields(capture, "rpcrdma2.pieces", "rpcrdma2.joined_length")[-1] == [["250"], ["1000040"]]
+
+
 def test_what_is_wrong_is_marked_with_the_reason(tshark: Tshark, tmp_path: Path) -> None:
     capture = tmp_path / "broken.pcap"
     with HandMadeCapture(capture) as made:

@@ -1,5 +1,5 @@
 -- RPC-over-RDMA version 2 over iWARP, for Wireshark and tshark: @DOCUMENT@.
--- Made by `rpcrdma decode --lua --rpcrdma-version @VERSION@` of rpcrdma; make it anew instead of editing it.
+-- Made by `rpcrdma decode --lua`; make it anew instead of editing it.
 --
 -- Wireshark's own dissectors take MPA, DDP and RDMAP apart, and offer the payload of each message to heuristic
 -- dissectors, of which this is one. It gives RPC messages on to Wireshark's RPC dissector.
@@ -235,7 +235,8 @@ local function join(pinfo, tvb, walk, more)
     if now.octets:len() + part:len() <= JOINED_MAX then now.octets:append(part) end
     now.pieces = now.pieces + 1
     unfinished[key] = more and now or nil
-    joined[place] = { octets = now.octets:subset(0, now.octets:len()), pieces = now.pieces, complete = not more }
+    -- Each message has its length, and the last one the octets of all.
+    joined[place] = { length = now.octets:len(), pieces = now.pieces, octets = not more and now.octets }
     return joined[place]
 end
 
@@ -358,8 +359,8 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
     if walk:left() > 0 then tree:add(payload_field, tvb(walk.at)) end
     if whole then
         tree:add(pieces_field, whole.pieces):set_generated()
-        tree:add(joined_field, whole.octets:len()):set_generated()
-        if whole.complete and whole.octets:len() > 0 then
+        tree:add(joined_field, whole.length):set_generated()
+        if whole.octets and whole.length > 0 then
             give_to_rpc(unreduced(whole.octets:tvb("RPC message"), walk, tree), pinfo, tree, root)
         end
     elseif walk:left() > 0 then

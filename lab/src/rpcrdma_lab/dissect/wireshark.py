@@ -54,7 +54,6 @@ def lua_dissector(version: HeaderVersion) -> str:
     text = Path(__file__).with_name("dissector.lua").read_text(encoding="utf-8")
     replacements = {
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
-        "@VERSION@": version.name,
         "@JOINED_MAX@": str(limits.DISSECTED_MESSAGE_OCTETS_MAX),
         "@TABLES@": tables,
     }
