@@ -26,6 +26,7 @@ from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma_lab.simulation.worlds.checkers.exposure import ExposureWatcher
 from rpcrdma_lab.simulation.worlds.fault_maker import FaultMaker
 from rpcrdma_lab.simulation.worlds.faults import Fault, FaultKind, Side
 from rpcrdma_lab.simulation.worlds.history import History
@@ -278,6 +279,10 @@ def test_memory_that_is_exposed_after_its_call_is_noticed(monkeypatch: pytest.Mo
     result = run_world(plan(*calls))
     for text in ("client-0 went on after transfer 0", "client-0 went on after statement 1", "left 0x"):
         assert any(text in violation.text for violation in result.violations), text
+    # No driver is closed.
+    monkeypatch.setattr(ExposureWatcher, "closed", lambda *_: None)
+    result = run_world(plan(*calls))
+    assert any("client-0 has ended its calls and left 0x" in violation.text for violation in result.violations)
 
 
 def test_data_that_arrives_after_its_call_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

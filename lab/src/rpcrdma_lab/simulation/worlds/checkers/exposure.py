@@ -163,8 +163,11 @@ class ExposureWatcher(Watcher):
         assert isinstance(domain, JudgedDomain)
         if domain in self._domains:
             del self._domains[domain]
-            for handle in domain.exposed:
-                self.tell(f"{domain.node} has closed a connection and left {handle:#010x} exposed")
+            self._tell_left(domain, "has closed a connection")
+
+    def _tell_left(self, domain: JudgedDomain, when: str) -> None:
+        for handle in domain.exposed:
+            self.tell(f"{domain.node} {when} and left {handle:#010x} exposed")
 
     def crashed(self, node: str) -> None:
         """Forgets all domains of the node named `node`, whose memory is lost."""
@@ -195,7 +198,12 @@ class ExposureWatcher(Watcher):
                 self._buffers.append((f"{node}, {what}", each))
 
     def finish(self) -> None:
-        """Reports, at the end of the world, each guarded buffer passed to `goes_on` that is `GuardedBuffer.touched`."""
+        """Reports, at the end of the world, memory that is still exposed, and each guarded buffer that was touched.
+
+        The guarded buffers are those passed to `goes_on`; `GuardedBuffer.touched` judges.
+        """
+        for domain in self._domains:
+            self._tell_left(domain, "has ended its calls")
         for where, buffer in self._buffers:
             if buffer.touched:
                 self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")

@@ -1,4 +1,4 @@
-"""Checks that servers and clients have given back their memory when a world ends."""
+"""Checks that servers have given back the buffers of calls, and ended connections and handlers, when a world ends."""
 
 from __future__ import annotations
 
