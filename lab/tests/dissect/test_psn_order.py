@@ -27,7 +27,6 @@ def test_a_late_packet_lets_those_behind_it_go() -> None:
     assert order.held_octets == 8
     assert numbers(order.add(packet(1))) == [1, 2, 3]
     assert order.held_octets == 0
-    assert order.following == 4
 
 
 def test_packets_before_the_next_one_are_repetitions() -> None:

@@ -57,7 +57,8 @@ class CaptureDissector:
         self._settings = settings
         self._connections: dict[tuple[_End, _End], _Tracked] = {}
         self._start_ns: int | None = None
-        self._messages = 0
+        self.found = 0
+        """The number of messages that the method `messages` has yielded so far."""
         self._numbered = 0
         self._held_octets = 0
         self._roce = RoceConnections(settings)
@@ -75,11 +76,6 @@ class CaptureDissector:
 
         Messages before it are decoded.
         """
-
-    @property
-    def found(self) -> int:
-        """The number of messages that the method `messages` has yielded so far."""
-        return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """Yields the messages in the packets, numbered from 1 on, each when the packet that completes it has been read.
@@ -169,9 +165,11 @@ class CaptureDissector:
         else:
             key = back
         ended = []
-        if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
-            ended.append(tracked)
-            tracked = None
+        if tracked is not None and segment.synchronizes:
+            half = tracked.tcp[tracked.ends.index(segment.source)]
+            if half.other_connection(segment.sequence):
+                ended.append(tracked)
+                tracked = None
         if tracked is None:
             tracked = _Tracked(segment.source, segment.destination, self._settings)
             key = (segment.source, segment.destination)
@@ -180,14 +178,6 @@ class CaptureDissector:
         if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
             ended.append(self._connections.pop(next(iter(self._connections))))
         return tracked, ended
-
-    @staticmethod
-    def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
-        """Returns whether `segment`, a SYN between the ports of `tracked`, opens a new connection.
-
-        A SYN that repeats the one of `tracked` does not.
-        """
-        return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
     def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:
         iwarp = tracked.iwarp
@@ -204,8 +194,8 @@ class CaptureDissector:
                 yield message
 
     def _placed(self, message: Message, tracked: _Tracked | RoceTracked, end: int, time_s: float | None) -> Message:
-        self._messages += 1
-        message.number = self._messages
+        self.found += 1
+        message.number = self.found
         if not tracked.number:
             self._numbered += 1
             tracked.number = self._numbered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from rpcrdma_lab import limits
 from rpcrdma_lab.dissect.headers import Header
@@ -23,19 +23,6 @@ class CreditsSaid:
     beyond: str = ""
     requirement: str = ""
     """The identifier of the rule that `beyond` breaks in the conformance ledger; "" if it has none."""
-
-
-class CreditAccount(Protocol):
-    """Counts the credits of both directions of one connection by the rules of one protocol version."""
-
-    version: str
-
-    def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message that `end` (0 or 1) has sent; returns its credits, in words and numbers, and any excess.
-
-        None if the message neither requests nor grants credits, like an error of version 1. `is_call` says whether its
-        RPC message is a call; None: it carries none, or the RPC message cannot be decoded.
-        """
 
 
 class _Calls:
@@ -96,6 +83,15 @@ class _Increments:
         note = f"grants {given} more credits; the sender has {max(self._balance[end], 0)} left"
         facts = {"granted": given, "outstanding_max": word >> 16, "left": self._balance[end]}
         return CreditsSaid(note, facts, beyond)
+
+
+CreditAccount: TypeAlias = _Calls | _Increments
+"""An account of both directions of one connection. Its method `add` counts a message that `end` (0 or 1) has sent.
+
+It returns the message's credits, in words and numbers, and any excess; None if the message neither requests nor grants
+credits, like an error of version 1. `is_call` says whether its RPC message is a call; None: it carries none, or the RPC
+message cannot be decoded.
+"""
 
 
 def account_for(version: str | None) -> CreditAccount:

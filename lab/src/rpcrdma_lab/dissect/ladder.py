@@ -41,11 +41,6 @@ class LadderShape:
         """Returns the column of the vertical line of `end`; columns and ends are counted from 0 at the left."""
         return self.margin + self.first + self.step * end
 
-    @property
-    def room(self) -> int:
-        """The most characters of text on an arrow between adjacent ends."""
-        return self.step - 7
-
 
 def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
     """Returns a line of text with the `names` of the ends from left to right, each centred above its vertical line."""

@@ -22,7 +22,7 @@ _UDP_OCTETS = 8
 _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """IPv6 extension headers that state their length: Hop-by-Hop Options, Routing, Destination Options."""
-_SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
+_SYN, _ACK = 2, 16
 _DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
 """A TCP option in a SYN recorded by this library: the end that sends the SYN makes deliberate mistakes (RFC 6994)."""
 
@@ -49,11 +49,6 @@ class TcpSegment(NamedTuple):
     def synchronizes(self) -> bool:
         """Whether the flag SYN is set."""
         return bool(self.flags & _SYN)
-
-    @property
-    def ends(self) -> bool:
-        """Whether the flag FIN or RST is set."""
-        return bool(self.flags & (_FIN | _RST))
 
 
 class RoceDatagram(NamedTuple):

@@ -36,11 +36,6 @@ class PsnOrder:
         self._held: dict[int, tuple[RocePacket, int | None]] = {}
 
     @property
-    def following(self) -> int | None:
-        """The PSN of the next packet in order; None if unknown."""
-        return self._next
-
-    @property
     def held_octets(self) -> int:
         """The number of payload octets of packets that wait for missing packets before them."""
         return sum(len(packet.payload) for packet, _ in self._held.values())
