@@ -16,6 +16,7 @@ from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
+from support.raw_iwarp import fpdu, read_request, tagged
 
 NAMES = Interfaces(["nfs3.x"])
 
@@ -119,6 +120,41 @@ def test_rdma_operations_name_the_chunks_that_they_serve(told: Told) -> None:
     # With its reply the memory of a call is no longer exposed.
     assert served[8] is None
     assert messages[3].notes == ["serves segment 1 of the Write chunk 1 of #3, NFS_V3 READ"]
+
+
+@each_case(("captured", "procedure"), [([0, 1], "NFS_V3 READ"), ([0], None), ([1], None)])
+def test_responses_to_reads_at_once_into_one_buffer_belong_to_their_segments(
+    told: Told, captured: list[int], procedure: str | None
+) -> None:
+    """And a long call that was not captured whole breaks no rule."""
+    parts = call(7, READ)[:24], call(7, READ)[24:]
+
+    def script(capture: HandMadeCapture) -> None:
+        segments = [words(1, 0, 0x50 + number, len(part), 0, 0) for number, part in enumerate(parts)]
+        capture.send(CLIENT, v1(7, kind=1, lists=b"".join(segments) + words(0, 0, 0)))
+        for number, part in enumerate(parts):
+            request = read_request(number + 1, 0x42, 24 * number, len(part), 0x50 + number, 0)
+            capture.octets(SERVER, fpdu(request))
+        for number in captured:
+            capture.octets(CLIENT, fpdu(tagged(2, 0x42, 24 * number, parts[number])))
+
+    messages = told(script)
+    assert [message.facts["serves"]["segment"] - 1 for message in messages[3:]] == captured
+    assert messages[-1].facts.get("procedure") == procedure
+    assert all_faults(messages) == []
+
+
+@each_case("part", [slice(0, 12), slice(12, 24)])
+def test_a_long_reply_that_was_not_captured_whole_breaks_no_rule(told: Told, part: slice) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        chunk = words(0, 0, 1, 1, 0x55, 24, 0, 0)
+        capture.send(CLIENT, v1(7, lists=chunk) + call(7, READ))
+        capture.write(SERVER, 0x55, part.start, reply(7)[part])
+        capture.send(SERVER, v1(7, kind=1, lists=chunk))
+
+    messages = told(script)
+    assert messages[2].facts["answers"] == 3
+    assert all_faults(messages) == []
 
 
 def test_long_messages_are_read_from_the_chunks_that_hold_them(told: Told) -> None:

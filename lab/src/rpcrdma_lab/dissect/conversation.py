@@ -226,10 +226,7 @@ class Conversation:
         call = self._answered(end, header.xid, message, "answers")
         if rpc is None and call is not None and call.long_reply is not None:
             payload = call.long_reply.joined(header.reply or ())
-            rpc = walk_rpc_header(payload.data, self.interfaces)
-            rpc.group.name = "RPC, in the Reply chunk"
-            message.groups.append(rpc.group)
-            header.faults += rpc.faults
+            rpc = self._long_rpc(payload, "Reply chunk", message)
         message.facts["outcome"] = rpc.outcome if rpc is not None else None
         if call is not None and rpc is not None and rpc.outcome == "SUCCESS":
             self._add_body(call, Part.RESULTS, payload, rpc.size, _items(header), message)
@@ -372,16 +369,28 @@ class Conversation:
         if not starts and not ends:
             return
         payload = call.long_call.joined(chunk.segments)
-        rpc = walk_rpc_header(payload.data, self.interfaces)
-        if starts:
-            rpc.group.name = "RPC, in the Read chunk"
-            message.groups.append(rpc.group)
-            message.faults += rpc.faults
+        rpc = self._long_rpc(payload, "Read chunk", message)
+        if rpc is None:
+            return
+        if not call.procedure:
             call.procedure = rpc.procedure
             message.facts["procedure"] = rpc.procedure or None
             message.summary += f", call {rpc.procedure}"
         if ends:
             self._tell_arguments(call, rpc, payload, _in_chunks(call.chunks), message)
+
+    def _long_rpc(self, payload: Payload, chunk: str, message: Message) -> RpcHeader | None:
+        """Decodes the RPC header of the long message in a chunk, and adds its fields and faults to `message`.
+
+        Returns None, and adds nothing, if the header is not in the octets captured so far.
+        """
+        rpc = walk_rpc_header(payload.data, self.interfaces)
+        if rpc.faults and not payload.whole:
+            return None
+        rpc.group.name = f"RPC, in the {chunk}"
+        message.groups.append(rpc.group)
+        message.faults += rpc.faults
+        return rpc
 
     def _find(self, owner: int, handle: int, offset: int, octets: int) -> _Exposed | None:
         for one in self._exposed.get((owner, handle), ()):

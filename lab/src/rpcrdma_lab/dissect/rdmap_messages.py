@@ -31,10 +31,10 @@ class RdmapMessage:
     `opcode` is the RDMAP opcode, for RoCEv2, too; -1 if unknown. `groups` are the annotated headers of the first
     segment or packet, and of the content of a Read Request or Terminate. `handle` and `offset` name the memory of a
     tagged message or of an RDMA Read Request, which asks for `asked` octets; for a Send with Invalidate, `handle` is
-    the invalidated handle. `read` identifies a Read Request and its response: the sink's steering tag or, in RoCEv2,
-    the request's PSN. `number` is the MSN of an untagged iWARP message, `octets` the length of the payload, `data` the
-    payload up to a bound, and `words` the cause in a Terminate. `time_s` is the time of a RoCEv2 message's last packet
-    (None: unknown), and None in iWARP.
+    the invalidated handle. `read` identifies a Read Request and its response: the sink's steering tag and offset or, in
+    RoCEv2, the request's PSN. `number` is the MSN of an untagged iWARP message, `octets` the length of the payload,
+    `data` the payload up to a bound, and `words` the cause in a Terminate. `time_s` is the time of a RoCEv2 message's
+    last packet (None: unknown), and None in iWARP.
     """
 
     opcode: int
@@ -150,7 +150,7 @@ class RdmapHalf:
             faults.append(FieldFault("STag", 4, reason, "RFC 5041 5.3", "DDP-10"))
             message = None
         if message is None:
-            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset, read=handle)
+            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset, read=handle << 64 | offset)
         else:
             if offset != message.offset + message.octets:
                 reason = f"{message.offset + message.octets:#018x} is next in this message"
@@ -214,8 +214,9 @@ class RdmapHalf:
             group, faults = READ_REQUEST_ROWS.read(data)
             message.groups.append(group)
             message.faults += faults
-            names = ("SrcSTag", "SrcTO", "RDMARDSZ", "SinkSTag")
-            message.handle, message.offset, message.asked, message.read = (group.number(name) or 0 for name in names)
+            names = ("SrcSTag", "SrcTO", "RDMARDSZ", "SinkSTag", "SinkTO")
+            message.handle, message.offset, message.asked, sink, at = (group.number(name) or 0 for name in names)
+            message.read = sink << 64 | at
             if len(data) > READ_REQUEST_ROWS.size:
                 reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
                 message.faults.append(FieldFault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
