@@ -99,17 +99,17 @@ def test_octets_that_never_made_a_message_are_told_at_the_end_of_their_connectio
     assert not any(message.faults for message in messages)
 
 
-def test_a_damaged_capture_ends_as_if_the_file_ended_there() -> None:
+@each_case("damage", [CaptureDamaged("it ends within a packet", 99), KeyboardInterrupt()])
+def test_a_capture_that_is_damaged_or_interrupted_ends_there(damage: BaseException) -> None:
     def packets() -> Iterator[CapturedPacket]:
         yield packet(9, flags=SYN)
         yield packet(10, REQUEST)
         yield packet(10 + len(REQUEST) + 24, sends(2, 1))
-        raise CaptureDamaged("it ends within a packet", 99)
+        raise damage
 
     dissector = CaptureDissector(Settings())
     assert [message.protocol for message in dissector.messages(packets())] == ["mpa", "tcp", "rdmap"]
-    assert dissector.damage is not None
-    assert dissector.damage.offset == 99
+    assert dissector.damage is damage
 
 
 def test_what_does_not_speak_mpa_is_passed_over_and_holds_nothing() -> None:

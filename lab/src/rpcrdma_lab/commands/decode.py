@@ -30,7 +30,7 @@ _EXAMPLES = """\
   rpcrdma decode demo.pcap
   rpcrdma decode --brief --faults demo.pcap
   rpcrdma decode --procedure READ demo.pcap
-  tcpdump -s 0 -w - port 20049 | rpcrdma decode --json
+  tcpdump -U -s 0 -w - port 20049 | rpcrdma decode --json
   xxd -p header.bin | rpcrdma decode
   rpcrdma decode --lua > ~/.local/lib/wireshark/plugins/rpcrdma2.lua
 """

@@ -32,7 +32,7 @@ _EXAMPLES = """\
   rpcrdma explain --procedure READ demo.pcap
   rpcrdma explain --errors --json demo.pcap
   rpcrdma explain --html demo.html demo.pcap
-  tcpdump -s 0 -w - port 20049 | rpcrdma explain
+  tcpdump -U -s 0 -w - port 20049 | rpcrdma explain
 """
 
 
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed. The calls before the damage
             have been shown.
+        KeyboardInterrupt: reading was interrupted. The calls so far have been shown.
         OSError: a file cannot be read or written.
     """
     if args.html is not None and args.json:

@@ -71,8 +71,8 @@ class CaptureDissector:
         Also all packets that are not whole and in which neither was found, perhaps because their headers are cut off.
         """
         self.link_types_unknown: set[int] = set()
-        self.damage: CaptureDamaged | None = None
-        """The error at which reading the capture ended; None if it was read to its end.
+        self.damage: CaptureDamaged | KeyboardInterrupt | None = None
+        """The error or interruption at which reading the capture ended; None if it was read to its end.
 
         Messages before it are decoded.
         """
@@ -80,8 +80,8 @@ class CaptureDissector:
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """Yields the messages in the packets, numbered from 1 on, each when the packet that completes it has been read.
 
-        The unfinished messages follow at the end of the packets, or where the file is damaged: `damage` of this object
-        then has the error.
+        The unfinished messages follow at the end of the packets, or where the file is damaged or its reading is
+        interrupted: `damage` of this object then has the error.
         """
         time_s = None
         for packet in self._before_damage(packets):
@@ -111,7 +111,7 @@ class CaptureDissector:
     def _before_damage(self, packets: Iterable[CapturedPacket]) -> Iterator[CapturedPacket]:
         try:
             yield from packets
-        except CaptureDamaged as damage:
+        except (CaptureDamaged, KeyboardInterrupt) as damage:
             self.damage = damage
 
     def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
