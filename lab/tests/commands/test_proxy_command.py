@@ -393,10 +393,11 @@ def test_a_signal_ends_the_proxy_in_words_beside_an_open_connection(peer: Served
 
 
 @pytest.mark.thorough
-def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("host", "cause"), [("127.0.0.1", "connection refused"), ("my..host", "not a host name")])
+def test_a_server_that_cannot_be_reached_is_told(host: str, cause: str) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        server = f"rdma://127.0.0.1:{nobody.getsockname()[1]}"
+        server = f"rdma://{host}:{nobody.getsockname()[1]}"
         command = ["proxy", "--json", "--listen", "rdma://127.0.0.1:0", "--to", server]
         with CommandProcess(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -406,7 +407,7 @@ def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
                 event = json.loads(process.stdout.readline())
             process.send_signal(signal.SIGTERM)
             assert process.wait(HANG_S) == 0
-    assert event == {"event": "unreachable", "connection": 1, "url": server, "cause": "connection refused"}
+    assert event == {"event": "unreachable", "connection": 1, "url": server, "cause": cause}
 
 
 @pytest.mark.thorough

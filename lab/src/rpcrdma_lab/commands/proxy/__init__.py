@@ -116,9 +116,10 @@ class _Teller:
         line = f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
         self._print(console.data, line)
 
-    def unreachable(self, connection: int, error: OSError) -> None:
+    def unreachable(self, connection: int, error: OSError | UnicodeError) -> None:
         """Prints that the connection with number `connection` ends because the server cannot be reached."""
-        cause = (error.strerror or str(error)).lower() or "no answer"
+        cause = "not a host name" if isinstance(error, UnicodeError) else error.strerror or str(error) or "no answer"
+        cause = cause.lower()
         if self._as_json:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
             self._print(console.json_line, event)

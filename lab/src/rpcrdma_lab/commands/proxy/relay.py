@@ -22,7 +22,7 @@ _SIDES = (Side.CLIENT, Side.SERVER)
 Told = Callable[[int, float, Side, Message, Decision], None]
 """Called for each faulty message: number of the connection, seconds since it began, sender, message and decision."""
 
-Unreachable = Callable[[int, OSError], None]
+Unreachable = Callable[[int, OSError | UnicodeError], None]
 """Called for each connection whose server cannot be reached: number of the connection, and the error."""
 
 
@@ -72,7 +72,7 @@ class Relay:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 onward_reader, onward_writer = await asyncio.open_connection(*self._address)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             # To the client the server is not there.
             self._unreachable(number, error)
             return

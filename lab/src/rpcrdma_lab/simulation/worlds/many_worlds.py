@@ -83,12 +83,12 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
         scenario: the scenario from which the worlds are drawn.
         first: the first seed.
         count: the number of seeds.
-        jobs: the number of processes; 1 runs the worlds in the calling process.
+        jobs: the number of processes; 1 or less runs the worlds in the calling process.
         twice_every: each seed that is a multiple of this number runs twice, and the traces are compared; 0: none.
     """
     starts = range(first, first + count, _CHUNK)
     tasks = [(scenario, start, min(_CHUNK, first + count - start), twice_every) for start in starts]
-    if jobs == 1:
+    if jobs <= 1:
         yield from map(_chunk, tasks)
         return
     with multiprocessing.get_context("spawn").Pool(jobs, _prepare) as pool:
