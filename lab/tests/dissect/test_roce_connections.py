@@ -485,15 +485,16 @@ def test_any_octets_raise_nothing() -> None:
 
 def test_a_packet_that_was_not_captured_whole_counts_its_octets(tmp_path: Path) -> None:
     made = connected()
-    (place,) = made.rdma_write(SERVER, HANDLE, 0x1000, bytes(200))
-    made.packets[place] = made.packets[place][:100]
+    for place in (*made.send(CLIENT, CALL), *made.rdma_write(SERVER, HANDLE, 0x1000, bytes(200))):
+        made.packets[place] = made.packets[place][:100]
     made.write(tmp_path / "cut.pcap")
     file = io.BytesIO((tmp_path / "cut.pcap").read_bytes())
     dissector = CaptureDissector(Settings())
-    *_, data = dissector.messages(read_packets(file, file.read(MAGIC_OCTETS)))
+    *_, call, data = dissector.messages(read_packets(file, file.read(MAGIC_OCTETS)))
+    assert (call.notes, call.faults) == (["not captured whole, and not decoded"], [])
     assert data.facts["octets"] == 200
     assert len(data.octets) < 200
-    assert dissector.cut_packets == 1
+    assert dissector.cut_packets == 3
 
 
 def test_acknowledges_alone_are_no_messages() -> None:

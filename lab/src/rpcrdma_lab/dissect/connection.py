@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rpcrdma_lab import limits
 from rpcrdma_lab.dissect.conversation import Conversation
 from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
 from rpcrdma_lab.dissect.headers import HeaderVersion, header_versions
@@ -46,14 +47,17 @@ class RdmaConnection:
 
         An RDMA Read or Write gets the chunk that it serves, if known. Also sets `message.octets`. This decoder has made
         `message`; the caller has set its number and time. Messages about start-up, connection management or gaps stay
-        as they are.
+        as they are, and a Send that was not captured whole only gets a note.
         """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
         # A message to named memory is bulk data, or is shown by its fields.
         message.octets = bytes(rdmap.data if rdmap.is_send else rdmap.data[:_BULK_HEAD_OCTETS])
-        if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
+        if rdmap.is_send and len(rdmap.data) < min(rdmap.octets, limits.DISSECTED_MESSAGE_OCTETS_MAX):
+            message.notes.append("not captured whole, and not decoded")
+            self.conversation.lose()
+        elif rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
             self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
             message.summary = f"{rdmap.name}, {message.summary}"
         else:
