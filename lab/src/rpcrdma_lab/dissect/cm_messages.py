@@ -24,12 +24,11 @@ _REASONS = {28: "the consumer refuses it", 8: "no such service", 4: "the time is
 
 
 class CmRole(NamedTuple):
-    """A kind of connection management message: name, table of fields, and offset in octets of its private data.
+    """A kind of connection management message: table of fields, and offset in octets of its private data.
 
     Offsets count from the end of the management datagram's header. Fields named "Local" are those of the sender.
     """
 
-    name: str
     table: Table
     private_at: int
 
@@ -74,7 +73,6 @@ _IP_ROWS = Table(
 _REQUEST, _REPLY, _REJECT = 0x10, 0x13, 0x12
 ROLES = {
     _REQUEST: CmRole(
-        "CM Request",
         Table(
             "CM Request",
             [
@@ -89,14 +87,12 @@ ROLES = {
         ),
         140,
     ),
-    0x11: CmRole("CM Message Receipt", Table("CM Message Receipt", [_LOCAL, _REMOTE]), 10),
+    0x11: CmRole(Table("CM Message Receipt", [_LOCAL, _REMOTE]), 10),
     _REJECT: CmRole(
-        "CM Reject",
         Table("CM Reject", [_LOCAL, _REMOTE, Row("Reason", 10, 2, "why", "IBA 12.6.7", 0, _reason)]),
         84,
     ),
     _REPLY: CmRole(
-        "CM Reply",
         Table(
             "CM Reply",
             [
@@ -110,13 +106,12 @@ ROLES = {
         ),
         36,
     ),
-    0x14: CmRole("CM Ready To Use", Table("CM Ready To Use", [_LOCAL, _REMOTE]), 8),
+    0x14: CmRole(Table("CM Ready To Use", [_LOCAL, _REMOTE]), 8),
     0x15: CmRole(
-        "CM Disconnect Request",
         Table("CM Disconnect Request", [_LOCAL, _REMOTE, Row("Remote QPN", 8, 3, "queue pair of the receiver", _CM)]),
         12,
     ),
-    0x16: CmRole("CM Disconnect Reply", Table("CM Disconnect Reply", [_LOCAL, _REMOTE]), 8),
+    0x16: CmRole(Table("CM Disconnect Reply", [_LOCAL, _REMOTE]), 8),
 }
 """The decoded kinds of messages by their attribute ids; others (alternate paths, service ids) are not decoded."""
 
@@ -124,11 +119,10 @@ ROLES = {
 class CmMessage(NamedTuple):
     """A connection management message, as `read_cm_message` decodes it, with its annotated fields in `group`.
 
-    `role` describes the kind of message, and `attribute` is the attribute id of that kind. `identity` is (attribute id,
-    transaction id, local communication id), which a repetition of the message shares.
+    `attribute` is the attribute id of its kind. `identity` is (attribute id, transaction id, local communication id),
+    which a repetition of the message shares.
     """
 
-    role: CmRole
     attribute: int
     group: Field
     identity: tuple[int, ...]
@@ -163,7 +157,7 @@ class CmMessage(NamedTuple):
         """The name of the message, with the TCP port of a Request or the reason of a Reject, for a summary."""
         service = self.number("ServiceID")
         port = f", port {service & 0xFFFF}" if service & ~0xFFFF == _TCP_SERVICES else ""
-        return f"{self.role.name}{port}{f': {self.error}' if self.error else ''}"
+        return f"{self.group.name}{port}{f': {self.error}' if self.error else ''}"
 
 
 def read_cm_message(packet: RocePacket) -> CmMessage | None:
@@ -189,4 +183,4 @@ def read_cm_message(packet: RocePacket) -> CmMessage | None:
     group.fields.append(private_data_fields(private, at, _CM))
     group.size = len(content)
     identity = (attribute, head.number("TransactionID") or 0, group.number(_LOCAL.name) or 0)
-    return CmMessage(role, attribute, group, identity)
+    return CmMessage(attribute, group, identity)

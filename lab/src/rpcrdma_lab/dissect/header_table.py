@@ -7,12 +7,7 @@ from typing import NamedTuple
 
 from rpcrdma_lab.dissect.fields import Field, FieldFault, octets_shown
 
-__all__ = ["Row", "Table", "decimal", "hex8", "hex16"]
-
-
-def decimal(value: int) -> str:
-    """Formats a number in decimal digits."""
-    return str(value)
+__all__ = ["Row", "Table", "hex8", "hex16"]
 
 
 def hex8(value: int) -> str:
@@ -38,7 +33,7 @@ class Row(NamedTuple):
     meaning: str
     section: str
     mask: int = 0
-    shown: Callable[[int], str] = decimal
+    shown: Callable[[int], str] = str
 
     def read(self, data: bytes, at: int) -> Field:
         """Decodes this field of the header that starts at octet `at` of `data`; `data` must contain the whole field.

@@ -6,7 +6,6 @@ A packet names only the queue pair of its receiver, so the other queue pair of t
 from __future__ import annotations
 
 import ipaddress
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from rpcrdma_lab.dissect.fields import Message
 from rpcrdma_lab.dissect.packets import RoceDatagram
 from rpcrdma_lab.dissect.roce_connection import RoceConnection
 from rpcrdma_lab.dissect.roce_fields import Operation
+from rpcrdma_lab.dissect.roce_half import REACH, SMALLEST_MTU_OCTETS
 from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of, read_packet
 
 __all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
@@ -274,9 +274,5 @@ def _answers(response: RocePacket, request: RocePacket) -> bool:
         return False
     if kind.operation is not Operation.READ_REQUEST:
         return response.psn == request.psn
-    asked = request.extended(_READ)[2]
-    return 0 <= ahead_of(response.psn, request.psn) <= max(asked - 1, 0) // _SMALLEST_MTU_OCTETS
-
-
-_READ = struct.Struct(">QII")
-_SMALLEST_MTU_OCTETS = 256
+    asked = request.extended(REACH)[2]
+    return 0 <= ahead_of(response.psn, request.psn) <= max(asked - 1, 0) // SMALLEST_MTU_OCTETS

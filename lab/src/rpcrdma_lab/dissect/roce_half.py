@@ -13,15 +13,16 @@ from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
 from rpcrdma_lab.dissect.roce_fields import INVALIDATE_ROWS, Operation, Place
 from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of
 
-__all__ = ["RoceHalf"]
+__all__ = ["REACH", "SMALLEST_MTU_OCTETS", "RoceHalf"]
 
-_REACH = struct.Struct(">QII")
+REACH = struct.Struct(">QII")
+"""The header of an RDMA Write or Read Request: offset, key and length of the memory."""
 _KEY = struct.Struct(">I")
 _SEND, _SEND_INVALIDATE, _WRITE, _READ_REQUEST, _READ_RESPONSE = 3, 4, 0, 1, 2
 _SOLICITED = 2
 """The difference between the RDMAP opcodes of a Send with and without Solicited Event."""
 _SOLICITED_BIT = 0x80
-_SMALLEST_MTU_OCTETS = 256
+SMALLEST_MTU_OCTETS = 256
 _SECTION = "IBA 9.7"
 _JOINED = {Operation.SEND, Operation.WRITE}
 
@@ -83,7 +84,7 @@ class RoceHalf:
         """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
-            asked = packet.extended(_REACH)[2]
+            asked = packet.extended(REACH)[2]
             numbers = None if self.mtu_octets is None else max(-(-asked // self.mtu_octets), 1)
         elif _is_full(packet):
             self.mtu_octets = packet.octets
@@ -102,7 +103,7 @@ class RoceHalf:
         """
         if _is_full(packet):
             self.mtu_octets = packet.octets
-        mtu_octets = self.mtu_octets or _SMALLEST_MTU_OCTETS
+        mtu_octets = self.mtu_octets or SMALLEST_MTU_OCTETS
         for read in self._reads.values():
             if 0 <= ahead_of(packet.psn, read.psn) < read.packets(mtu_octets):
                 yield from self._response(read, read.order.add(packet))
@@ -136,7 +137,7 @@ class RoceHalf:
                 yield whole
 
     def _read_request(self, packet: RocePacket) -> RdmapMessage:
-        offset, handle, asked = packet.extended(_REACH)
+        offset, handle, asked = packet.extended(REACH)
         self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
         faults = self._cut_short(packet)
         return RdmapMessage(
@@ -173,7 +174,7 @@ class RoceHalf:
     def _begun(self, packet: RocePacket) -> RdmapMessage:
         message = RdmapMessage(_opcode(packet), packet.fields(), self._cut_short(packet))
         if message.opcode == _WRITE:
-            message.offset, message.handle, _ = packet.extended(_REACH)
+            message.offset, message.handle, _ = packet.extended(REACH)
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
@@ -229,7 +230,7 @@ def _is_full(packet: RocePacket) -> bool:
 
     Returns False for a payload of fewer than 256 octets, the smallest MTU.
     """
-    return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= _SMALLEST_MTU_OCTETS
+    return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= SMALLEST_MTU_OCTETS
 
 
 def _add_payload(message: RdmapMessage, packet: RocePacket, most: int) -> None:

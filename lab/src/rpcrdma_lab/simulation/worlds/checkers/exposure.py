@@ -98,7 +98,7 @@ class JudgedDomain(SimulatedProtectionDomain):
         known = self.exposed.get(handle)
         if known is None:
             # Late data for an abandoned handle goes to memory of the domain's own.
-            allowed = found.obj not in self._watcher.owners
+            allowed = id(found.obj) not in self._watcher.owners
         else:
             start = offset - known.offset
             allowed = bool(access & known.access) and start >= 0 and start + length <= known.octets
@@ -136,8 +136,8 @@ class ExposureWatcher(Watcher):
         self._octets_max = octets_max
         self._domains: dict[JudgedDomain, None] = {}
         self._buffers: list[tuple[str, GuardedBuffer]] = []
-        self.owners = _Identities()
-        """The objects whose memory was ever registered."""
+        self.owners: dict[int, object] = {}
+        """The objects whose memory was ever registered, by identity; the references keep it from being used again."""
 
     def domain(self, host: Host, connection: int) -> JudgedDomain:
         """Returns a new, watched protection domain for one end, at `host`, of the connection with this number."""
@@ -151,7 +151,7 @@ class ExposureWatcher(Watcher):
         Also checks that `region` neither begins nor ends with the guard octets of a `GuardedBuffer`. Reports
         violations, and adds the object that has the region's memory to `owners`.
         """
-        self.owners.add(region.view.obj)
+        self.owners[id(region.view.obj)] = region.view.obj
         octets = sum(each.octets for each in domain.exposed.values())
         if len(domain.exposed) > self._regions_max or octets > self._octets_max:
             self.tell(f"{domain.node} exposes {len(domain.exposed)} regions of {octets} octets on one connection")
@@ -184,13 +184,11 @@ class ExposureWatcher(Watcher):
             what: a description of the call.
             buffers: the memory that the caller has passed to the call.
         """
-        owners = _Identities()
-        for each in buffers:
-            owners.add(each.memory if isinstance(each, GuardedBuffer) else each)
+        owners = {id(each.memory if isinstance(each, GuardedBuffer) else each) for each in buffers}
         for domain in self._domains:
             if domain.node == node:
                 for handle, exposed in domain.exposed.items():
-                    if exposed.owner in owners:
+                    if id(exposed.owner) in owners:
                         self.tell(f"{node} went on after {what} while its memory was exposed as {handle:#010x}")
         for each in buffers:
             if isinstance(each, GuardedBuffer):
@@ -211,17 +209,3 @@ class ExposureWatcher(Watcher):
     def tell(self, text: str) -> None:
         """Reports a violation with the description `text` at the current virtual time."""
         self._found(Violation("exposure", self._now_s(), text))
-
-
-class _Identities:
-    """A set of objects by identity, since memory objects are not hashable."""
-
-    def __init__(self) -> None:
-        self._objects: dict[int, object] = {}
-
-    def __contains__(self, one: object) -> bool:
-        return id(one) in self._objects
-
-    def add(self, one: object) -> None:
-        """Adds an object, and keeps a reference to it, so that its identity is not used again."""
-        self._objects[id(one)] = one

@@ -22,16 +22,6 @@ _OWN, _PEERS = 0, 1
 """The numbers of an end and of its peer in the conversation that the end sees."""
 
 
-class _View:
-    """The decoding state of a connection as one end sees it, with the Sends that this end has not received yet."""
-
-    __slots__ = ("arriving", "conversation")
-
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
-        self.arriving: deque[bytes] = deque()
-
-
 class RuleWatcher(Watcher):
     """Decodes the messages of each connection as each end sees them, and reports each rule that a Send breaks.
 
@@ -41,19 +31,20 @@ class RuleWatcher(Watcher):
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None]) -> None:
         self._now_s = now_s
         self._found = found
-        self._views: dict[WatchedEnd, _View] = {}
+        self._views: dict[WatchedEnd, tuple[Conversation, deque[bytes]]] = {}
+        """For each end, the connection as it sees it, and the Sends that it has not received yet."""
 
     def opened(self, end: WatchedEnd) -> None:
-        self._views[end] = _View(_SETTINGS.conversation())
+        self._views[end] = _SETTINGS.conversation(), deque()
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
         described = Message("rdmap", "")
-        self._views[end].conversation.send(_OWN, message, described)
+        self._views[end][0].send(_OWN, message, described)
         for fault in described.faults:
             self._found(Violation("rules", self._now_s(), f"{end.node} sends {described.summary}: {fault}"))
         assert end.peer is not None
-        self._views[end.peer].arriving.append(message)
+        self._views[end.peer][1].append(message)
 
     def received(self, end: WatchedEnd) -> None:
-        view = self._views[end]
-        view.conversation.send(_PEERS, view.arriving.popleft(), Message("rdmap", ""))
+        conversation, arriving = self._views[end]
+        conversation.send(_PEERS, arriving.popleft(), Message("rdmap", ""))
