@@ -115,3 +115,13 @@ def test_the_demo_minds_the_space_on_the_disk(
     monkeypatch.setattr("rpcrdma.cli.demo.journey.free_octets", lambda _path: 1000)
     assert main(["demo", "--source", str(tree)]) == 1
     assert "TMPDIR" in capfd.readouterr().err
+
+
+@pytest.mark.thorough
+def test_the_demo_runs_no_code_of_the_working_directory(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secrets.py").write_text('raise SystemExit("of the working directory")')
+    assert main(["demo", "--source", str(tree)]) == 0
+    assert capfd.readouterr().err == ""

@@ -57,6 +57,8 @@ class ServerProcess:
     async def __aenter__(self) -> ServerProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            # Files in the working directory, such as queue.py, are no modules of the server.
+            "-P",
             "-m",
             "rpcrdma",
             "serve",
