@@ -117,6 +117,27 @@ def test_the_demo_minds_the_space_on_the_disk(
     assert "TMPDIR" in capfd.readouterr().err
 
 
+def test_the_demo_refuses_to_copy_a_tree_into_itself(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = digests(tree)
+    assert main(["demo", "--source", str(tree), "--keep", str(tree / "kept")]) == 1
+    said = f"lies within {tree}, so that the copies would be copied, too\nhint: "
+    assert capfd.readouterr().err == f"error: {tree / 'kept'}: {said}name another one with --keep\n"
+    assert digests(tree) == before | {"kept": "directory"}
+    monkeypatch.setattr("tempfile.tempdir", str(tree / "below"))
+    assert main(["demo", "--source", str(tree), "--limit-bytes", "1k"]) == 1
+    assert capfd.readouterr().err.endswith(f"{said}set TMPDIR to another place\n")
+
+
+@pytest.mark.thorough
+def test_the_demo_copies_a_directory_whose_name_ends_as_an_option_of_an_export(
+    tree: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--source", str(tree.rename(tree.with_name("tree:ro")))]) == 0
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.thorough
 def test_the_demo_runs_no_code_of_the_working_directory(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -125,3 +146,11 @@ def test_the_demo_runs_no_code_of_the_working_directory(
     (tmp_path / "secrets.py").write_text('raise SystemExit("of the working directory")')
     assert main(["demo", "--source", str(tree)]) == 0
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.thorough
+def test_an_unfit_address_is_an_error_of_the_demo(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--source", str(tree), "--address", "a b"]) == 1
+    said = capfd.readouterr().err
+    assert "'a b' is no host" in said
+    assert said.endswith("error: the server did not start\n")

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import os
 import shutil
 import tempfile
 import time
@@ -57,12 +58,13 @@ async def demonstrate(args: argparse.Namespace) -> int:
         `ExitStatus.DONE`, or FAILED if a copy differs.
 
     Raises:
-        OSError: there is too little space, `args.keep` is a directory that is not empty, or `args.source` cannot be
-            read.
+        OSError: there is too little space, `args.keep` is a directory that is not empty, `args.source` cannot be read,
+            or contains the directory of the copies.
         RpcRdmaError: the server or a connection failed.
     """
     with _workspace(args.keep) as workspace:
         places, size = _prepare(args, workspace)
+        places.returned.mkdir()
         outcome = await _travel(args, places, size)
     if args.json:
         console.json_line(as_json(outcome))
@@ -85,9 +87,12 @@ def _workspace(keep: Path | None) -> Iterator[Path]:
 
 def _prepare(args: argparse.Namespace, workspace: Path) -> tuple[_Places, TreeSize]:
     fetched, returned, state = (workspace / name for name in ("fetched", "returned", "state"))
-    returned.mkdir()
     if args.source is not None:
         source = existing_directory(args.source)
+        if workspace.resolve().is_relative_to(source):
+            remedy = "set TMPDIR to another place" if args.keep is None else "name another one with --keep"
+            text = f"lies within {source}, so that the copies would be copied, too; {remedy}"
+            raise OSError(errno.EINVAL, text, str(workspace))
         if args.limit_bytes is None:
             size = measure(source)
             _check_space(workspace, 2 * size.octets)
@@ -124,7 +129,8 @@ def _check_space(workspace: Path, octets: int) -> None:
 
 async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> Outcome:
     start = time.perf_counter()
-    exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
+    # With a slash at its end: a directory may have a name that ends as an option does.
+    exports = [f"source={os.path.join(places.source, '')}:ro", f"copy={places.returned}:rw"]  # noqa: PTH118
     async with ServerProcess(args, exports, places.state) as server:
         async with Servers(args) as servers:
             source, _ = await servers.locate(parse_url(f"{server.rdma_url}/source"))

@@ -122,7 +122,8 @@ class ServerProcess:
         async for line in self._process.stdout:
             event = json.loads(line)
             self.events.append(event)
-            if event["event"] == "listening":
+            # An error in the arguments has no word under "event".
+            if event.get("event") == "listening":
                 if event["url"].startswith("rdma://"):
                     self.rdma_url = event["url"]
                 else:
