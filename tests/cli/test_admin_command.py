@@ -114,6 +114,8 @@ def test_what_is_no_answer_of_a_server_is_told_in_a_line(
         b"nonsense\n": "its answer is no answer of rpcrdma",
         b"[1]\n": "its answer is no answer of rpcrdma",
         b'{"ok": true}\n': "its answer is no answer of rpcrdma",
+        b'{"ok": true, "answer": "x"}\n': "its answer is no answer of rpcrdma",
+        b'{"ok": false, "message": "x"}\n': "its answer is no answer of rpcrdma",
         b"[" * 50_000 + b"\n": "its answer is no answer of rpcrdma",
         b"x" * (1 << 17): "its answer is too long",
     }
@@ -134,6 +136,20 @@ def test_what_is_no_answer_of_a_server_is_told_in_a_line(
             assert (ran.status, ran.out) == (3, b""), octets[:20]
             assert ran.err.startswith(f"error: {path}: {told}\n")
         thread.join()
+
+
+def test_the_answer_of_another_version_is_told_in_a_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_exchanged", lambda _path, _request: {"ok": True, "answer": {"grace": None}})
+    for word in ("status", "clients", "exports"):
+        ran = command.run("admin", word, "--admin", "/s")
+        assert (ran.status, ran.out) == (1, b"")
+        assert ran.err.startswith("error: /s: its answer is that of another version of rpcrdma\nhint: restart ")
+    assert command.run("admin", "status", "--admin", "/s", "--json").json == {"grace": None}
+
+
+def test_the_name_of_a_socket_that_is_too_long_is_told_without_an_error_number(command: Command) -> None:
+    ran = command.run("admin", "status", "--admin", "/tmp/" + 200 * "x")
+    assert (ran.status, ran.err.splitlines()[0].endswith("x: its name has 200 octets, more than 85")) == (3, True)
 
 
 @pytest.mark.thorough

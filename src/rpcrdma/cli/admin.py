@@ -116,14 +116,20 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
         hint = "start rpcrdma serve, or name its file with --config, its state directory with --state-dir"
         return console.error(f"no server answers at {path}", hint, status=ExitStatus.NOT_CONNECTED)
     except (OSError, ValueError) as error:
-        cause = "it does not answer" if isinstance(error, TimeoutError) else str(error)
+        cause = getattr(error, "strerror", "") or str(error)
+        cause = "it does not answer" if isinstance(error, TimeoutError) else cause
         return console.error(f"{path}: {cause}", "the log of the server may say more", status=ExitStatus.NOT_CONNECTED)
     if not answer["ok"]:
         return console.error(answer["message"], answer["hint"])
     if args.json:
         console.json_line(answer["answer"])
-    else:
+        return ExitStatus.DONE
+    try:
         show(answer["answer"])
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        # An update of the package leaves an earlier server running.
+        cause = f"{path}: its answer is that of another version of rpcrdma"
+        return console.error(cause, "restart the server, or ask with --json")
     return ExitStatus.DONE
 
 
@@ -157,7 +163,8 @@ def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
                 raise ValueError("its answer is too long")
     try:
         answer = json.loads(data)
-        is_one = isinstance(answer["answer"] if answer["ok"] else answer["message"], dict | str)
+        texts = () if answer["ok"] else (answer["message"], answer["hint"])
+        is_one = all(isinstance(text, str) for text in texts) if texts else isinstance(answer["answer"], dict)
     except (ValueError, RecursionError, TypeError, LookupError):
         is_one = False
     if not is_one:
