@@ -27,6 +27,10 @@ from support.reloading import ONE, Reloading
         (["tcp://127.0.0.1:2049"], ["tcp://127.0.0.2:2049"], False),
         (["tcp://127.0.0.1:2049"], ["tcp://0.0.0.0:2050"], False),
         (["tcp://127.0.0.1:0"], ["tcp://0.0.0.0:0"], False),
+        (["tcp://[::1]:1", "rdma://[::1]:2"], ["tcp://[::1]:2", "rdma://[::1]:1"], True),
+        (["tcp://[::]:2049"], ["rdma://127.0.0.1:2049"], True),
+        (["tcp://[::1]:2049"], ["rdma://[::1]:2049?provider=verbs"], False),
+        (["rdma://[::1]:2049?provider=verbs"], ["tcp://[::1]:2049"], False),
     ],
 )
 def test_addresses_that_the_present_ones_keep_from_their_use_wait_for_a_restart(

@@ -366,7 +366,7 @@ async def test_an_access_log_is_turned_on_and_off_and_moved_at_once_also_onto_a_
         ("tcp://0.0.0.0:2049", "tcp://[::]:2049", False),
         ("tcp://[::]:2049", "tcp://0.0.0.0:2050", True),
         ("tcp://[::]:0", "tcp://0.0.0.0:0", True),
-        ("tcp://[::]:2049", "rdma://0.0.0.0:2049", True),
+        ("tcp://[::]:2049", "rdma://0.0.0.0:2049?provider=verbs", True),
         ("tcp://192.0.2.1:2049", "tcp://192.0.2.2:2049", True),
     ],
 )

@@ -26,6 +26,7 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 
 if TYPE_CHECKING:
     from rpcrdma.aio.server.serve import Server
+    from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
@@ -133,7 +134,7 @@ class RunningServer:
         if setting.renewal is Renewal.INCREASE:
             return bool(new >= old)
         if setting.name == "listen":
-            return not _share_a_port(self._listens_at, listen_at(args))
+            return not _share_a_port(self._listens_at, listen_at(args), self._args.provider)
         return setting.renewal is Renewal.HANG_UP
 
     def _fitting(
@@ -354,20 +355,27 @@ def _least(exports: Sequence[Exported], at: Iterable[str]) -> XprtSec:
     return "none" if any(url.startswith("rdma") for url in at) else least_protection(exports)
 
 
-def _share_a_port(old: Iterable[str], new: Iterable[str]) -> bool:
+def _share_a_port(old: Iterable[str], new: Iterable[str], provider: str) -> bool:
     """Returns whether a server that listens at the URLs `old` needs a restart to listen at `new`.
 
     A socket at [::] takes IPv4 only if no other socket has the port. And a new address must not contain one that it
-    replaces, whose socket is closed last; names may lead to any address.
+    replaces, whose socket is closed last; names may lead to any address. The software RNIC has ports of TCP: `provider`
+    is that of URLs that name none.
     """
     from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
 
+    def is_of_tcp(url: Url) -> bool:
+        return url.scheme == "tcp" or (url.provider or provider) != "verbs"
+
     before, after = ({parse_url(text, listens=True) for text in urls} for urls in (old, new))
     for url in before ^ after:
-        at_port = [each for each in before | after if each.port and each.scheme == url.scheme and each.port == url.port]
-        if any(each.host == "::" for each in at_port) and any(":" not in each.host for each in at_port):
+        at_port = [each for each in before | after if each.port and each.port == url.port]
+        alike = [each for each in at_port if each.scheme == url.scheme]
+        if any(each.host == "::" for each in alike) and any(":" not in each.host for each in alike):
             return True
-        others = {each.host for each in at_port if each in before - after} if url in after else set()
+        # A port of TCP may pass from one transport to the other, too.
+        rivals = [*alike, *(each for each in at_port if is_of_tcp(url) and is_of_tcp(each))]
+        others = {each.host for each in rivals if each in before - after} if url in after else set()
         if others and (url.host in others or any(_is_wide(host) for host in (url.host, *others))):
             return True
     return False
