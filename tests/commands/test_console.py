@@ -59,6 +59,18 @@ def test_names_leave_as_their_octets_whatever_the_locale_is(monkeypatch: pytest.
     assert octets.getvalue() == b"\xff\xc3\xa9\n"
 
 
+def test_standard_input_is_utf8_whatever_the_locale_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(octets: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(octets), "ascii", "surrogateescape"))
+        console.prepare()
+
+    begin("é".encode())
+    assert sys.stdin.read() == "é"
+    begin(b"\xff")
+    with pytest.raises(UnicodeDecodeError):
+        sys.stdin.read()
+
+
 def test_lines_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     console.error("no \x1b]0;x", "do\r")
     assert capsys.readouterr().err == "error: no \\x1b]0;x\nhint: do\\x0d\n"

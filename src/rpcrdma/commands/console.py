@@ -100,8 +100,8 @@ def prepare() -> None:
     """Sets up the process's standard streams, before anything is printed.
 
     Standard output is encoded in UTF-8 in every locale, with "surrogateescape": file names that are not UTF-8 are
-    written as their octets. Standard error has escapes for characters that its encoding lacks. Streams that are closed
-    become /dev/null.
+    written as their octets. Standard error has escapes for characters that its encoding lacks. Standard input is UTF-8,
+    too, as files are; other octets raise UnicodeDecodeError. Streams that are closed become /dev/null.
     """
     # uvloop aborts with a file of its own under one of these numbers.
     number = 0
@@ -113,6 +113,7 @@ def prepare() -> None:
             # The number of the stream may be that of another file by now.
             setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), mode, closefd=False))  # noqa: SIM115 - it stays open
     for stream, settings in (
+        (sys.stdin, {"encoding": "utf-8", "errors": "strict"}),
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),
     ):
