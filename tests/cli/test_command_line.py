@@ -195,6 +195,7 @@ def test_a_wrong_option_leads_to_the_help_of_its_command(
         ("rm -r rdma://h/x/.", "ends in . or .."),
         ("rm -r rdma://h/x/../", "ends in . or .."),
         ("mv rdma://a/x rdma://b/y", "not on one server"),
+        ("mv rdma://h/x/. rdma://h/y", "ends in . or .."),
         ("get rdma://h/x tcp://h/y", "local"),
         ("get a b", "rdma://"),
         ("put a b", "rdma://"),

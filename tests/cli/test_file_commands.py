@@ -247,3 +247,5 @@ def test_mv_renames_and_moves(remote: Remote) -> None:
     told = f"error: {remote.url('/c')}: would replace an earlier source, which has its name\n"
     assert (ran.status, ran.err) == (1, told)
     assert contents(remote.local) == {"c": b"other", "into": None, "into/b": b"b", "new": None, "new/c": b"a"}
+    ran = remote.run("mv", remote.url("/new"), remote.url("/new/new"))
+    assert (ran.status, ran.err.splitlines()[1]) == (1, "hint: a directory cannot be moved into itself")

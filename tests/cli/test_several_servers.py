@@ -79,11 +79,15 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
 
 
 @pytest.mark.thorough
-def test_an_export_is_not_removed_with_its_contents(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
-    for path in ("/data", "/team/a/"):
-        assert main(["rm", "-r", in_url(named, "rdma", path)]) == 1
+def test_an_export_is_neither_removed_nor_moved(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    for command, path, after, done in [
+        (["rm", "-r"], "/data", [], "removed"),
+        (["rm", "-r"], "/team/a/", [], "removed"),
+        (["mv"], "/data", ["/data/in-data"], "moved"),
+    ]:
+        assert main([*command, *(in_url(named, "rdma", each) for each in (path, *after))]) == 1
         complaint, advice = capfd.readouterr().err.splitlines()
-        assert complaint == f"error: {named.urls['rdma']}{path}: is a whole export, which cannot be removed"
+        assert complaint == f"error: {named.urls['rdma']}{path}: is a whole export, which cannot be {done}"
         assert advice == "hint: name something in it"
     assert (named.root / "data" / "in-data").exists()
 

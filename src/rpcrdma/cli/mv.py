@@ -7,7 +7,7 @@ import errno
 import posixpath
 from dataclasses import replace
 
-from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.cli.remote import Failures, Servers, ends_in_dots
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
 
 __all__ = ["add_arguments", "run"]
@@ -32,8 +32,9 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma mv`: renames or moves the URLs `args.source` to `args.dest`; returns the exit status.
 
     If `args.dest` is a directory, the sources are moved into it; several sources need one. URLs that differ in scheme,
-    host or port are an error (USAGE), which is printed before anything is moved. A source that fails, as one in another
-    export, is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    host or port, and a source that ends in . or .., are errors (USAGE), which are printed before anything is moved. A
+    source that fails, as one in another export, is reported, and the others follow. Raises RpcRdmaError if a connection
+    fails.
     """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
@@ -43,6 +44,9 @@ async def run(args: argparse.Namespace) -> int:
             return console.error(
                 f"{source} and {dest} are not on one server", "copy with get and put, then rm", status=ExitStatus.USAGE
             )
+        if ends_in_dots(source):
+            text = f"{source} ends in . or .., which cannot be moved"
+            return console.error(text, "name the directory itself", status=ExitStatus.USAGE)
     failures = Failures()
     async with Servers(args, failures) as servers:
         with failures:
@@ -60,10 +64,18 @@ async def run(args: argparse.Namespace) -> int:
                     if origin is not filesystem:
                         reason = "is in another export; copy with get and put, then rm"
                         raise ServerPathError(errno.EXDEV, reason, path)
+                    if not path.strip("/"):
+                        reason = "is a whole export, which cannot be moved; name something in it"
+                        raise ServerPathError(errno.EBUSY, reason, path)
                     target = posixpath.join(dest, posixpath.basename(path.rstrip("/"))) if into else dest
                     if target in moved:
                         raise ServerPathError(errno.EEXIST, "would replace an earlier source, which has its name", path)
-                    await filesystem.rename(path, target)
+                    try:
+                        await filesystem.rename(path, target)
+                    except OSError as error:
+                        if error.errno == errno.EINVAL:
+                            error.add_note("a directory cannot be moved into itself")
+                        raise
                     moved.add(target)
                     if args.json:
                         name = posixpath.basename(target)

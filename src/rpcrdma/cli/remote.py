@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import MountedFilesystem
 
-__all__ = ["TOLD_MAX", "Failures", "Servers"]
+__all__ = ["TOLD_MAX", "Failures", "Servers", "ends_in_dots"]
 
 TOLD_MAX = 20
 """Failures of one tree that are printed; further ones are counted."""
+
+
+def ends_in_dots(url: Url) -> bool:
+    """Returns whether the path of a URL ends in . or .., which is no name that a directory could lose."""
+    return url.path.rstrip("/").rpartition("/")[2] in {".", ".."}
 
 
 class Failures:

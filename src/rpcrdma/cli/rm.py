@@ -6,7 +6,7 @@ import argparse
 import errno
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.cli.remote import Failures, Servers, ends_in_dots
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
 from rpcrdma.commands.options import add_exclude
 
@@ -44,7 +44,7 @@ async def run(args: argparse.Namespace) -> int:
             return console.error(
                 f"{url} is a whole export, which cannot be removed", "name something in it", status=ExitStatus.USAGE
             )
-        if url.path.rstrip("/").rpartition("/")[2] in {".", ".."}:
+        if ends_in_dots(url):
             return console.error(
                 f"{url} ends in . or .., which cannot be removed", "name the directory itself", status=ExitStatus.USAGE
             )
