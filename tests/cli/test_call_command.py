@@ -177,6 +177,11 @@ BAD_USE: dict[str, tuple[list[str], int, str]] = {
         2,
         "error: --save has two files for result.data; leave one out\n",
     ),
+    "one file for two paths": (
+        ["probe.x", "reverse", "{}", "--save", "result.data=a", "--save", "result.more=a"],
+        2,
+        "error: --save has a for two paths; name another file\n",
+    ),
     "save without a file": (
         ["probe.x", "reverse", "{}", "--save", "result.data"],
         2,

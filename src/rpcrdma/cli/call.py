@@ -207,11 +207,13 @@ class _Call:
         from rpcrdma.xdr.language.json_shape import data_paths  # noqa: PLC0415
 
         known = list(dict.fromkeys(data_paths(self.loaded.module, self.found.types.result, "result")))
-        seen = set()
-        for path, _ in self.args.save:
+        seen: set[str | Path] = set()
+        for path, file in self.args.save:
             if path in seen:
                 raise LocalProtocolError(f"--save has two files for {path}; leave one out")
-            seen.add(path)
+            if file in seen:
+                raise LocalProtocolError(f"--save has {file} for two paths; name another file")
+            seen.update((path, file))
             if _INDEX.sub("[]", path) not in known:
                 error = LocalProtocolError(f"the result of {self.found.types.name} has no opaque data at {path}")
                 error.add_note(f"it has some at {', '.join(known)}" if known else "it has none anywhere")
