@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
+import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -248,3 +250,12 @@ async def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.Monk
     async with serve([Files()], BOTH[:1]) as server:
         await names["copy_and_tell"](server.listening[0], "tree", "copy")
     assert found(seen[0], "rpcrdma_procedure_ops_total") == [1]
+
+
+def test_a_path_may_have_letters_of_any_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> socket.socket:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    with pytest.raises(ConnectFailed, match="no statistics at http://h/é ü: connection refused; start"):
+        fetch("http://h/é ü", 10)

@@ -9,6 +9,7 @@ from http.client import HTTPException
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
+from urllib.parse import quote
 
 from rpcrdma.errors import ConnectFailed, RemoteProtocolError
 from rpcrdma.limits import METRICS_PAGE_OCTETS_MAX
@@ -17,6 +18,8 @@ __all__ = ["Calls", "Outcome", "Page", "Times", "Where", "fetch", "read_page", "
 
 _PREFIX = "rpcrdma_procedure_"
 _PARTS = ("queue", "handler", "rtt", "execute")
+_OF_URLS = "!#$%&'()*+,/:;=?@[]~"
+"""The punctuation that URLs have as it is."""
 _VALUE_BOUND = 1e30
 _REMEDY = "start a MetricsExporter for the server, and give the URL that it prints"
 
@@ -138,7 +141,8 @@ def fetch(url: str, timeout_s: float) -> str:
     # Not through a proxy: servers are asked directly, as Prometheus does.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(url, timeout=timeout_s) as answer:
+        # As written, letters of other scripts would be no part of a request.
+        with opener.open(quote(url, safe=_OF_URLS, errors="surrogateescape"), timeout=timeout_s) as answer:
             octets = answer.read(METRICS_PAGE_OCTETS_MAX + 1)
     except (OSError, UnicodeError, HTTPException) as error:
         if isinstance(error, HTTPError):
