@@ -358,6 +358,19 @@ def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_se
     ]
 
 
+def test_a_check_doubts_a_rule_that_trusts_every_host_by_the_squash_of_an_export_that_does_not(
+    command: Command, file: Path
+) -> None:
+    rules = '[[export.rule]]\nhosts = ["0.0.0.0/0"]\n[[export.rule]]\nhosts = ["::/0"]\n'
+    file.write_text(
+        f'[[export]]\nname = "/r"\ndirectory = "one"\nsquash = "none"\naccess = "ro"\nhosts = ["::1"]\n{rules}'
+    )
+    told = [line for line in command.run("serve", "--config", str(file), "--check").err.splitlines() if "root" in line]
+    assert told == [
+        f'warning: {file}:4: squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls'
+    ]
+
+
 def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
     file.write_text("x" * 900_000 + " = 1\n")
     ran = command.run("serve", "--config", str(file), "--check")

@@ -44,18 +44,14 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields the results of `faults_of_hosts`, then a warning for each rule by which every host may act as root.
 
-    The export's own terms are judged as its last rule. A rule whose `squash` comes from the export has no warning of
-    its own, one with mistaken values none. `names` must have looked up the hosts of all rules.
+    The export's own terms are judged as its last rule. Rules whose `squash` comes from one place share a warning; those
+    with mistaken values have none. `names` must have looked up the hosts of all rules.
     """
     yield from faults_of_hosts(export, names)
-    for rule in (*export.rules, export):
-        if (
-            not rule.mistaken
-            and _trusts_all(rule)
-            and (rule is export or rule.origins["squash"] != export.origins["squash"])
-        ):
-            text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
-            yield Mistake(rule.origins["squash"], text, is_warning=True)
+    trusting = [rule for rule in (*export.rules, export) if not rule.mistaken and _trusts_all(rule)]
+    for place in dict.fromkeys(rule.origins["squash"] for rule in trusting):
+        text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
+        yield Mistake(place, text, is_warning=True)
 
 
 class _RulesAbove:
