@@ -60,14 +60,17 @@ def test_where_the_module_is_missing_its_installation_is_named(monkeypatch: pyte
     [
         (errno.ENODEV, ("modprobe rdma_ucm", "ibverbs-providers")),
         (errno.EACCES, ("this user has to be allowed to read and write /dev/infiniband/rdma_cm",)),
+        (0, ("libibverbs.so.1: no such file; install rdma-core",)),
     ],
 )
-def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
+def test_where_no_connection_manager_is_its_library_its_module_or_its_rights_are_named(
     number: int, remedies: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = DeviceInMemory()
 
     def missing() -> Any:
+        if not number:
+            raise OSError(remedies[0])
         raise OSError(number, os.strerror(number), "rdma_create_event_channel")
 
     monkeypatch.setattr(device, "EventChannel", missing)
@@ -77,6 +80,7 @@ def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
     told = message_of_listening(VerbsProvider(device))
     assert told.startswith("cannot listen at rdma://127.0.0.1:0: ")
     assert all(remedy in told for remedy in remedies)
+    assert told.endswith("; otherwise take provider iwarp")
     assert "port" not in told.replace("127.0.0.1:0", "")
 
 

@@ -214,7 +214,8 @@ class VerbsProvider:
             try:
                 managers[key] = ConnectionManager(*key)
             except OSError as error:
-                words = _NO_MANAGER.get(error.errno or 0)
+                # The absence of a library has no number, and names its remedy itself.
+                words = _NO_MANAGER.get(error.errno) if error.errno else str(error)
                 if words is None:
                     raise
                 raise OSError(errno.ENOSYS, words) from error
