@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_standard_input_is_preprocessed(
     monkeypatch.setattr("sys.stdin", io.StringIO(HOST.replace("int unix", "none unix")))
     assert main(["xdr", "lint", "-Iinclude", "-"]) == 1
     assert capsys.readouterr().err == ("error: -:7:2: type none is not defined\n  \tnone unix;\n  \t^^^^\n")
+
+
+@pytest.mark.thorough
+def test_a_pipe_is_preprocessed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, HOST.replace("int unix", "none unix").encode())
+    os.close(writer)
+    assert main(["xdr", "lint", "-Iinclude", f"/dev/fd/{reader}"]) == 1
+    os.close(reader)
+    assert capsys.readouterr().err.startswith(f"error: /dev/fd/{reader}:7:2: type none is not defined\n")
 
 
 @pytest.mark.thorough

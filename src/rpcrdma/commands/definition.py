@@ -39,7 +39,8 @@ OWN_DEFINITIONS = {
 }
 """The definitions that come with the library, with their paths in `rpcrdma.nfs`."""
 
-_STANDARD_INPUT = {"<stdin>": "-"}
+_STANDARD_INPUT = "<stdin>"
+"""The preprocessor's name for text that it is given."""
 
 
 def own_definition(name: str) -> Path:
@@ -114,10 +115,10 @@ class DefinitionText:
         if self.preprocessed is None:
             return remark, self.file, self.source
         located, file, source = self.preprocessed.located(remark, self._source_of)
-        return located, _STANDARD_INPUT.get(file, file), source
+        return located, self.file if file == _STANDARD_INPUT else file, source
 
     def _source_of(self, file: str) -> str | None:
-        if file == self.file or file in _STANDARD_INPUT:
+        if file in {self.file, _STANDARD_INPUT}:
             return self.source
         try:
             # The output of the preprocessor names it, which may be any file of this machine.
@@ -174,7 +175,8 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
     from rpcrdma.commands.preprocessor import PreprocessorFailed, preprocess  # noqa: PLC0415
     from rpcrdma.xdr.language.preprocessed import read_preprocessed  # noqa: PLC0415
 
-    given = source if args.file == "-" else None
+    # A pipe, such as that of <(...) in a shell, has been read to its end.
+    given = source if args.file == "-" or not Path(args.file).is_file() else None
     try:
         output = preprocess(args.file, given, defines=args.defines, directories=args.directories)
     except PreprocessorFailed as error:
