@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import socket
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.doctor import examination, network
 from rpcrdma.cli.doctor.checks import Mark
 from rpcrdma.cli.doctor.devices import rdma_devices
@@ -119,6 +121,25 @@ def test_a_machine_without_the_software_rnic_fails(
 
 def test_the_way_out_is_asked_of_the_kernel() -> None:
     assert network.interface_towards("127.0.0.1") == "lo"
+
+
+def test_the_way_to_a_link_local_address_leads_through_its_interface() -> None:
+    found = asyncio.run(examination._way(parse_url("rdma://[fe80::1%lo]"), []))
+    assert found is not None
+    assert found.facts["interface"] == "lo"
+
+
+def test_a_kernel_that_does_not_tell_the_way_out_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> socket.socket:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    async def way() -> object:
+        # The event loop has its own sockets by now.
+        with monkeypatch.context() as patch:
+            patch.setattr("socket.socket", denied)
+            return await examination._way(parse_url("rdma://127.0.0.1"), [])
+
+    assert asyncio.run(way()) is None
 
 
 @pytest.mark.thorough

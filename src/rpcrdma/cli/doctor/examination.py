@@ -80,11 +80,13 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
     """Returns the finding about the route to the first address of the host of `url`.
 
-    None: the host has no address, which the check of the server reports.
+    None: the host has no address, which the check of the server reports, or the kernel does not tell the route.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+        address, _, *more = found[0][4]
+        # A link-local address has the number of its interface, as in fe80::1%eth0.
+        interface = socket.if_indextoname(more[1]) if more and more[1] else interface_towards(str(address))
+        return check_route(str(address), interface, devices)
     except (OSError, UnicodeError):
         return None
-    address = str(found[0][4][0])
-    return check_route(address, interface_towards(address), devices)

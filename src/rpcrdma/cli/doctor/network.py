@@ -152,24 +152,19 @@ def why_not_listening(port: int) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """Returns the name of the network interface to which the kernel routes packets for an IP address.
-
-    None: there is no route, or the kernel cannot be asked.
+    """Returns the name of the network interface to which the kernel routes packets for an IP address; None: no route.
 
     Raises:
-        OSError: `address` is no IP address.
+        OSError: `address` is no IP address, or the kernel cannot be asked, as within the bounds of a container.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    destination = socket.inet_pton(family, address.partition("%")[0])
+    destination = socket.inet_pton(family, address)
     attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(destination), _DESTINATION) + destination
     body = _ROUTE.pack(family, 8 * len(destination), 0, 0, 0, 0, 0, 0, 0) + attribute
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
-            netlink.send(_HEADER.pack(_HEADER.size + len(body), _GET_ROUTE, _REQUEST, 1, 0) + body)
-            index = _outgoing(netlink.recv(1 << 16))
-        return None if index is None else socket.if_indextoname(index)
-    except OSError:
-        return None
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+        netlink.send(_HEADER.pack(_HEADER.size + len(body), _GET_ROUTE, _REQUEST, 1, 0) + body)
+        index = _outgoing(netlink.recv(1 << 16))
+    return None if index is None else socket.if_indextoname(index)
 
 
 def _outgoing(answer: bytes) -> int | None:
