@@ -156,6 +156,13 @@ def test_what_is_no_place_is_wrong_usage() -> None:
     assert ended.value.code == ExitStatus.USAGE
 
 
+def test_a_root_that_is_missing_is_no_machine_without_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--root", str(tmp_path / "none")]) == ExitStatus.FAILED
+    assert capsys.readouterr().err == f"error: {tmp_path / 'none'}: no such file or directory\n"
+
+
 @pytest.mark.thorough
 def test_the_software_rnic_is_tried_out_without_certificates_and_tickets(tmp_path: Path) -> None:
     """Those of `--tls-cert` and `--sec` are for the server that is examined."""

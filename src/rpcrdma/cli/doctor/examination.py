@@ -31,6 +31,7 @@ from rpcrdma.cli.doctor.checks import (
 from rpcrdma.cli.doctor.devices import RdmaDevice, cgroup_limits, module_state, rdma_devices
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial, try_verbs
+from rpcrdma.cli.export_options import existing_directory
 from rpcrdma.commands import ExitStatus, connect_options, console
 from rpcrdma.wire.native import DATA_PATH, native
 
@@ -42,7 +43,11 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 
     Prints the findings, as JSON with --json. Returns the exit status: that of the server's check (`check_server`), or
     if that is DONE, FAILED for any finding with the mark PROBLEM, else DONE.
+
+    Raises:
+        OSError: `args.root` is no directory, or cannot be read.
     """
+    existing_directory(args.root)
     options = connect_options(args)
     release = platform.release()
     devices = rdma_devices(args.root)
