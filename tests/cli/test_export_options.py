@@ -94,6 +94,7 @@ def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, own: dic
         ("/home:squash=some", "'some' squashes nobody: root, all, none"),
         ("/home:hosts=a,,b", "has an empty host: write 192.0.2.7,10"),
         ("~/home", "~ is not expanded here; write the whole path"),
+        ("/:hosts=2001:db8::7", "'2001:db8::7' is no list of hosts: write .*2001:db8::]/32"),
         ("/:rx", "there is no option 'rx', and no such directory: use ro, rw, sec="),
         ("/home:sec=sys:ro:sec=krb5", "two options for one thing"),
     ],

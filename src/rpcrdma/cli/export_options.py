@@ -274,12 +274,17 @@ def parse_export(text: str) -> ExportArgument:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
     rest, colon, word = directory.rpartition(":")
+    if ":hosts=" in directory:
+        # Of an address of IPv6 that has no brackets, the last colon is one of its own.
+        rest, colon, word = directory.partition(":hosts=")
     # The start and the check name a disk that does not answer, as for every directory.
     with suppress(TimeoutError):
         if colon and in_time(lambda: _is_alone(rest, directory), EXPORT_ANSWERS_S, ""):
             known = ", ".join((*_SWITCHES, *(f"{name}=" for name in (*_VALUED, "hosts"))))
-            cause = f"there is no option {word!r}, and no such directory"
-            raise argparse.ArgumentTypeError(f"{text!r}: {cause}: use {known}")
+            cause = f"there is no option {word!r}, and no such directory: use {known}"
+            if colon != ":":
+                cause = f"{word!r} is no list of hosts: write 192.0.2.7,10.0.0.0/8,[2001:db8::]/32"
+            raise argparse.ArgumentTypeError(f"{text!r}: {cause}")
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
