@@ -71,7 +71,7 @@ def test_the_demo_moves_a_tree_both_ways(
 @pytest.mark.thorough
 def test_the_demo_serves_at_the_address_that_is_asked_for(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--source", str(tree), "--address", "192.0.2.1", "--provider", "iwarp"]) == 1
-    assert "cannot listen at tcp://192.0.2.1:0: " in capfd.readouterr().err
+    assert "cannot listen at rdma://192.0.2.1:0: " in capfd.readouterr().err
 
 
 @pytest.mark.thorough

@@ -21,12 +21,12 @@ _STOP_S = 20.0
 
 
 class ServerProcess:
-    """A process of `rpcrdma serve` on free ports of an address of this machine, for callers on this machine.
+    """A process of `rpcrdma serve` on a free port of an address of this machine, for callers on this machine.
 
     As an asynchronous context manager it starts the process, yields itself when the server listens, and stops it at
     exit. The server also stops when its standard input ends, and so never outlives this process. `events` has the
-    events that the server has printed, `rdma_url` and `tcp_url` its URLs. Entering raises `RpcRdmaError` if the server
-    does not listen within 30 s. Where root runs it, root on this machine has root's rights in the exports.
+    events that the server has printed, `rdma_url` its URL. Entering raises `RpcRdmaError` if the server does not listen
+    within 30 s. Where root runs it, root on this machine has root's rights in the exports.
 
     Args:
         args: the parsed arguments of the command: the server gets their address, provider, protocol version, extension
@@ -37,8 +37,7 @@ class ServerProcess:
 
     def __init__(self, args: argparse.Namespace, exports: list[str], state_dir: Path) -> None:
         self._arguments = [f"--export={export}" for export in exports]
-        for scheme in ("rdma", "tcp"):
-            self._arguments += ["--listen", f"{scheme}://{authority(args.address, 0)}"]
+        self._arguments += ["--listen", f"rdma://{authority(args.address, 0)}"]
         self._arguments += ["--allow", args.address, "--provider", args.provider]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
         self._arguments += ["--rpcrdma-version", args.rpcrdma_version, "--extension", args.extension]
@@ -51,7 +50,6 @@ class ServerProcess:
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self.rdma_url = ""
-        self.tcp_url = ""
         self.events: list[dict[str, Any]] = []
 
     async def __aenter__(self) -> ServerProcess:
@@ -78,7 +76,7 @@ class ServerProcess:
         except BaseException:
             await self.stop()
             raise
-        if not self.rdma_url or not self.tcp_url:
+        if not self.rdma_url:
             await self.stop()
             raise RpcRdmaError("the server did not start")
         return self
@@ -122,12 +120,8 @@ class ServerProcess:
         async for line in self._process.stdout:
             event = json.loads(line)
             self.events.append(event)
-            # An error in the arguments has no word under "event".
-            if event.get("event") == "listening":
-                if event["url"].startswith("rdma://"):
-                    self.rdma_url = event["url"]
-                else:
-                    self.tcp_url = event["url"]
-            if self.rdma_url and self.tcp_url:
+            # An error in the arguments has no word under "event", and a name with several addresses several of these.
+            if event.get("event") == "listening" and not self.rdma_url:
+                self.rdma_url = event["url"]
                 self._ready.set()
         self._ready.set()
