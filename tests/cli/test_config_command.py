@@ -116,6 +116,17 @@ def test_config_show_names_each_origin(command: Command, file: Path) -> None:
     assert told["exports"][1]["origin"] == f"{file}:11"
 
 
+def test_an_option_before_the_word_serve_has_the_values_that_servers_take(command: Command, file: Path) -> None:
+    before = ["--sec", "krb5p", "--tls-cert", "credential:c", "--tls-name", "h.example"]
+    of_show = json.loads(command.done(*before, "config", "show", "--json", str(file.parent)).text)
+    assert of_show["defaults"]["sec"] == {"value": ["krb5p"], "origin": "command line"}
+    assert of_show["server"]["tls-cert"]["value"] == "credential:c"
+    ran = command.run(*before, "serve", "--check", str(file.parent))
+    assert "command line: credential:c is for a service of systemd" in ran.err
+    ran = command.run("--tls-name", "*", "serve", "--check", str(file.parent))
+    assert (ran.status, ran.err.startswith("error: argument --tls-name: '*' is not the name of a host; ")) == (2, True)
+
+
 def test_a_check_tells_all_that_this_machine_lacks(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     (tmp_path / "in" / "below").mkdir(parents=True)

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import ExportArgument, Exported, ExportedRule
@@ -14,8 +15,9 @@ from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configu
 from rpcrdma.cli.settings.rules import contradictions
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
 from rpcrdma.commands import describe
+from rpcrdma.commands.options import SHARED_DEFAULTS
 from rpcrdma.commands.setting import Setting
-from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError
 
 __all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective", "in_keys"]
 
@@ -107,6 +109,9 @@ def effective(args: argparse.Namespace) -> Effective:
     Args:
         args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the path
             of the configuration file; None: there is no file.
+
+    Raises:
+        LocalProtocolError: an option before the word `serve` has a value that is for clients alone.
     """
     file = FileSettings() if args.config is None else read_configuration(args.config)
     server = _values(OF_SERVER, args, file.server)
@@ -139,9 +144,25 @@ def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapp
 
 def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Value]) -> Value:
     if setting.long_option is not None and setting.dest in args.on_command_line:
-        return Value(getattr(args, setting.dest), COMMAND_LINE)
+        return Value(_of_server(setting, getattr(args, setting.dest)), COMMAND_LINE)
     default = setting.default
     return in_file.get(setting.name) or Value(default() if callable(default) else default, DEFAULT)
+
+
+def _of_server(setting: Setting, value: Any) -> Any:
+    """Returns the value of an option of `serve`, also if the option stands before that word.
+
+    There it was parsed as an option of clients, whose --sec is the name of one flavor, and which know no credentials.
+
+    Raises:
+        LocalProtocolError: a server has no such value.
+    """
+    if setting.dest not in SHARED_DEFAULTS or not isinstance(value, (str, Path, list)):
+        return value
+    try:
+        return [setting.parse(each) for each in value] if isinstance(value, list) else setting.parse(str(value))
+    except argparse.ArgumentTypeError as error:
+        raise LocalProtocolError(f"argument {setting.long_option}: {error}") from None
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: frozenset[str]) -> Exported:
