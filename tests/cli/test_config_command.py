@@ -116,6 +116,20 @@ def test_config_show_names_each_origin(command: Command, file: Path) -> None:
     assert told["exports"][1]["origin"] == f"{file}:11"
 
 
+def test_a_user_without_a_home_has_to_name_the_directory_of_the_state(
+    command: Command, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    ran = command.run("config", "show", str(file.parent))
+    assert (ran.status, ran.err) == (
+        1,
+        "error: this user has no home directory for the server's state\nhint: name one with --state-dir\n",
+    )
+    command.done("config", "show", "--state-dir", "/state", str(file.parent))
+
+
 def test_an_option_before_the_word_serve_has_the_values_that_servers_take(command: Command, file: Path) -> None:
     before = ["--sec", "krb5p", "--tls-cert", "credential:c", "--tls-name", "h.example"]
     of_show = json.loads(command.done(*before, "config", "show", "--json", str(file.parent)).text)

@@ -491,9 +491,12 @@ def default_state_dir() -> Path:
 
     It is $XDG_STATE_HOME/rpcrdma if that variable is an absolute path: others are invalid by the XDG specification, and
     another run may have another working directory. Else it is /var/lib/rpcrdma for root, and ~/.local/state/rpcrdma for
-    other users. It need not exist, and is not made.
+    other users. It need not exist, and is not made. Raises OSError if this user has no home directory.
     """
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
     if base.is_absolute():
         return base / "rpcrdma"
-    return Path("/var/lib/rpcrdma") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "rpcrdma"
+    try:
+        return Path("/var/lib/rpcrdma") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "rpcrdma"
+    except RuntimeError:
+        raise OSError("this user has no home directory for the server's state; name one with --state-dir") from None
