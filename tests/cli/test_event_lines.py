@@ -11,6 +11,7 @@ import pytest
 
 from rpcrdma.cli import event_lines
 from rpcrdma.cli.event_lines import EventLines, server_events
+from rpcrdma.commands import console
 
 
 @pytest.fixture
@@ -106,3 +107,19 @@ def test_the_level_bounds_what_is_no_event_and_events_come_from_info_on(
             assert " ".join(caplog.messages) == shown
     told = [json.loads(line)["event"] for line in capfd.readouterr().out.splitlines()]
     assert told == ["info", "warning"] * 2
+
+
+def test_errors_take_their_turn_among_the_events_and_wait_for_no_reader(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(console, "json_line", printed.append)
+    monkeypatch.setattr(console, "_error_object", {"event": "error"})
+    with server_events() as lines:
+        lines.put({"event": "before"})
+        console.error("cause", "remedy")
+        assert printed == [], "a full pipe would hold up the server"
+    before, error = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert (before["event"], error["event"], error["error"]["hint"]) == ("before", "error", "remedy")
+    console.error("after the last line")
+    assert len(printed) == 1

@@ -100,9 +100,9 @@ class EventLines(logging.Handler):
 def server_events() -> Iterator[EventLines]:
     """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
 
-    They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on. No record with an
-    event is printed on standard error meanwhile, and others as the root logger's level admits them. At exit the last
-    lines are written, and the logging is as before.
+    They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on, and the errors of
+    `console.error`. No record with an event is printed on standard error meanwhile, and others as the root logger's
+    level admits them. At exit the last lines are written, and the logging is as before.
     """
     console.write(flush=True)
     lines = EventLines(sys.stdout.fileno())
@@ -116,11 +116,13 @@ def server_events() -> Iterator[EventLines]:
 
     logger.setLevel(logging.DEBUG)  # a reload may lower the level of the root logger
     logger.addHandler(lines)
+    console.errors_through(lines.put)
     for handler in handlers:
         handler.addFilter(is_no_line)
     try:
         yield lines
     finally:
+        console.errors_through(None)
         lines.end()
         logger.removeHandler(lines)
         logger.setLevel(before)

@@ -7,7 +7,7 @@ import enum
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rpcrdma.wire.peer_text import printable
@@ -21,6 +21,7 @@ __all__ = [
     "data",
     "error",
     "errors_as_json",
+    "errors_through",
     "in_journal",
     "in_options",
     "is_of_output",
@@ -76,6 +77,9 @@ _STANDARD_OUTPUT: Final = "standard output"
 
 _error_object: Mapping[str, Any] | None = None
 """Items beside `error` in an error's object on standard output; None: errors go to standard error only."""
+
+_put_error: Callable[[dict[str, Any]], object] | None = None
+"""Takes the objects of errors in place of standard output; None: they are printed there."""
 
 
 class ExitStatus(enum.IntEnum):
@@ -271,6 +275,12 @@ def errors_as_json(beside: Mapping[str, Any] | None) -> None:
     _error_object = beside
 
 
+def errors_through(put: Callable[[dict[str, Any]], object] | None) -> None:
+    """Has `error` give its JSON objects to `put` from now on, in place of printing them; None: it prints them."""
+    global _put_error  # noqa: PLW0603 - see `errors_as_json`
+    _put_error = put
+
+
 def error(
     message: str,
     hint: str = "",
@@ -301,7 +311,7 @@ def error(
             facts |= {"exit_status": int(status)}
         # It may be standard output itself that has failed.
         with contextlib.suppress(OSError):
-            json_line({**_error_object, "error": facts})
+            (_put_error or json_line)({**_error_object, "error": facts})
     return status
 
 
