@@ -6,14 +6,12 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import local_tcp
 from local_tcp import with_threads
-from rpcrdma.aio import kerberos
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -23,7 +21,6 @@ from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
-from rpcrdma.rpc.gss.mechanism import GssFailure
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
@@ -584,21 +581,3 @@ async def test_a_call_that_is_refused_while_its_context_is_in_use_comes_again_af
         gate.open()
         assert [len(each) for each in await asyncio.gather(result, long)] == [2 * MIB, MIB]
         assert len(giving.callers) == 3
-
-
-class _ClockError(Exception):
-    """The error of the Kerberos library about a peer with another time."""
-
-    maj_code = 0xD0000
-    min_code = -1765328384 + 37
-
-
-@each_case("time", [b"20260231000000", b"00000101000000", b"20261231235960", b"99999999999999"])
-def test_a_time_of_the_peer_that_does_not_exist_is_not_told(time: bytes) -> None:
-    def step(_token: bytes) -> bytes:
-        raise _ClockError
-
-    library = SimpleNamespace(exceptions=SimpleNamespace(GSSError=_ClockError))
-    context = kerberos._KerberosContext(library, SimpleNamespace(step=step), "server")
-    with pytest.raises(GssFailure, match="differ too much; set them"):
-        context.step(b"\xa4\x11\x18\x0f" + time + b"Z")

@@ -489,12 +489,10 @@ def reached_source(export: Exported) -> Path | None:
 def default_state_dir() -> Path:
     """Returns the default directory for the state that must survive a restart of a server.
 
-    It is $XDG_STATE_HOME/rpcrdma if that variable is an absolute path: others are invalid by the XDG specification, and
-    another run may have another working directory. Else it is /var/lib/rpcrdma for root, and ~/.local/state/rpcrdma for
-    other users. It need not exist, and is not made. Raises OSError if this user has no home directory.
+    It is $XDG_STATE_HOME/rpcrdma if that variable is an absolute path, else /var/lib/rpcrdma for root, and
+    ~/.local/state/rpcrdma for others. It need not exist. Raises OSError if this user has no home directory.
     """
-    base = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if base.is_absolute():
+    if (base := Path(os.environ.get("XDG_STATE_HOME", ""))).is_absolute():
         return base / "rpcrdma"
     try:
         return Path("/var/lib/rpcrdma") if os.geteuid() == 0 else Path.home() / ".local" / "state" / "rpcrdma"

@@ -33,14 +33,9 @@ Walked: TypeAlias = tuple[str, Any, Any]
 
 _OPTIONS = "host, port, mountport, options, files, auto_mkdir, attributes_valid_s, close_to_open"
 _FSSPEC_OPTIONS = {
-    "asynchronous",
-    "batch_size",
-    "listings_expiry_time",
-    "loop",
-    "max_paths",
-    "skip_instance_cache",
+    "asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths", "skip_instance_cache",
     "use_listings_cache",
-}
+}  # fmt: skip
 """The options of every file system: fsspec itself ignores unknown options, which are mistakes."""
 
 _BELOW = "on_error_below"
