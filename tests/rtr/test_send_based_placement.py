@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import mmap
+from contextlib import nullcontext
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
+from rpcrdma.errors import OutOfMemory
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rtr import Preference, RoundTripConfig
+from rpcrdma.rtr import Preference, RoundTripConfig, requests
 from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import CallArrived, ReplyArrived, ReplySent, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplySent, TransportConfig
 from rtr_pair import RtrPair, address_of, slab_memory
 from support.cases import each_case
 
@@ -71,6 +74,32 @@ def test_a_call_whose_reply_keeps_to_its_bound_runs_once(
     pair.run()
     assert [type(event) for event in pair.server_events()] == [ReplySent]
     assert [type(event) for event in pair.client_events()] == [ReplyArrived]
+
+
+@each_case("waits", [False, True])
+def test_a_call_without_memory_for_its_messages_fails_alone_and_exposes_nothing(
+    monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    one = TransportConfig(credits_requested=1)
+    pair = RtrPair(replace(ALWAYS, preference=Preference.EXPLICIT), SERVER, transport=one)
+    argument, bound = octets(65536), ReplyBound(12, (200_001,))
+    if waits:
+        pair.client.call(1, message(1, 0), ReplyBound(8))
+    with monkeypatch.context() as patch:
+        patch.setattr(requests, "transmissions", Mock(side_effect=MemoryError))
+        with nullcontext() if waits else pytest.raises(OutOfMemory):
+            pair.client.call(2, message(2, 0, (b"argument", argument)), bound)
+        if waits:
+            (incoming,) = pair.arrived()
+            pair.server.reply(incoming, message(1, 1))
+            pair.run()
+            answered, failed = pair.client_events()
+            assert isinstance(answered, ReplyArrived)
+            assert isinstance(failed, CallFailed)
+            assert isinstance(failed.error, OutOfMemory)
+    assert not pair.client_pd.regions
+    assert pair.client.statistics.groups_sent == 0
+    assert pair.exchange(argument, argument) == (argument, argument)
 
 
 @pytest.mark.req("RT-34")

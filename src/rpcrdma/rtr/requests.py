@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.config import Costs, Preference, prefers_segments
 from rpcrdma.rtr.layout import (
@@ -189,6 +189,9 @@ class SentCall:
         """Returns the call's transmissions, counts the call, and reserves credits for further messages of the reply.
 
         `chunks`: the memory that is exposed for explicit items and results, in the order of the attribute `plan`.
+
+        Raises:
+            OutOfMemory: there is no memory for the payload stream; nothing is counted or reserved.
         """
         payload, how, link = self._payload, self._how, self._link
         placed, explicit, layout = how.request
@@ -201,15 +204,19 @@ class SentCall:
             if chunks is NO_CHUNKS and len(how.headers) < _HEADERS_KEPT:
                 how.headers[positions] = header
         pieces = payload.gather(moved)
-        stream = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        data = [items[index].data for index in placed]
+        try:
+            stream = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+            group = transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
+        except MemoryError:
+            raise OutOfMemory("no memory to copy the arguments of a call") from None
         statistics = link.statistics
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(placed)
         self._promised = how.extra_receives
         if self._promised:
             self._promises.make(self._promised)
-        data = [items[index].data for index in placed]
-        return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
+        return group
 
     def _encode(self, chunks: ChunkLists) -> bytes:
         """Encodes the Transmit Request's header; `chunks` is the memory exposed for RDMA of arguments and results."""

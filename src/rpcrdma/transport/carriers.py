@@ -83,6 +83,9 @@ class CarriedCall(Protocol):
         """Returns the messages in which the extension carries the call; the requester sends them at once, in order.
 
         `chunks`: the chunk lists of the memory that is exposed for the call, as the attribute `plan` demands.
+
+        Raises:
+            OutOfMemory: the system has no memory for the messages. The call fails.
         """
 
     def open(

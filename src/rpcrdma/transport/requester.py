@@ -35,8 +35,7 @@ from rpcrdma.xdr.codec import Payload
 
 __all__ = ["Requester"]
 
-_SEND, _END = CallInput.SEND, CallInput.END
-_QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
+_SEND, _END, _QUEUED, _ABANDONED = CallInput.SEND, CallInput.END, CallState.QUEUED, CallState.ABANDONED
 _CLOSED = State.CLOSED
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
@@ -175,6 +174,8 @@ class Requester:
             whole = payload.joined() if inline is None and payload.items else payload.reduced
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
+            if message.exposure is not None:
+                message.exposure.end()
             raise
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
