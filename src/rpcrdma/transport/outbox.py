@@ -15,7 +15,7 @@ Neighbours of one kind then share a Send.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeGuard
@@ -67,8 +67,9 @@ class Preparer(Protocol):
         """Handles `error`, which `prepare` has raised for a message that had waited: the message is not sent."""
 
 
-_Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
-"""A waiting message with the object that prepares it; None if the message is ready."""
+_Queue: TypeAlias = OrderedDict[Outgoing, Preparer | None]
+"""Waiting messages in order, each with the object that prepares it; None if it is ready. Thousands of calls may be
+cancelled at once, so each must be removed without a search."""
 
 SendMark: TypeAlias = tuple[int, Any]
 """The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
@@ -115,8 +116,8 @@ class Outbox:
     def __init__(self, session: Session, receives: ReceiveBuffers) -> None:
         self._session = session
         self._receives = receives
-        # A queue takes 600 octets and most connections are idle, so the first message that waits creates it.
-        self._queues: dict[Kind, deque[_Waiting]] = {}
+        # Most connections are idle, so the first message that waits creates its queue.
+        self._queues: dict[Kind, _Queue] = {}
         self._sequence: _Sequence | None = None
         self.queued = 0
         self.posted = 0
@@ -150,8 +151,8 @@ class Outbox:
             return True
         queue = self._queues.get(message.kind)
         if queue is None:
-            queue = self._queues[message.kind] = deque()
-        queue.append((message, preparer))
+            queue = self._queues[message.kind] = OrderedDict()
+        queue[message] = preparer
         self.queued += 1
         return False
 
@@ -224,11 +225,12 @@ class Outbox:
                     break
                 if session.batcher is not None and self._post_batch(session.batcher, queue):
                     continue
-                message, preparer = waiting = queue.popleft()
+                message, preparer = queue.popitem(last=False)
                 self.queued -= 1
                 try:
                     if not self._post(message, preparer):
-                        queue.appendleft(waiting)
+                        queue[message] = preparer
+                        queue.move_to_end(message, last=False)
                         self.queued += 1
                         return
                 except (LocalProtocolError, OutOfMemory) as error:
@@ -236,16 +238,15 @@ class Outbox:
                         raise
                     preparer.on_unsendable(message, error)
 
-    def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
-        """Removes from its queue a message that still waits since `send` with the same arguments returned False.
+    def withdraw(self, message: Outgoing) -> None:
+        """Removes from its queue a message that still waits since `send` has returned False for it.
 
         The caller knows that no part of the message is sent.
 
         Raises:
-            ValueError: the message does not wait.
+            KeyError: the message does not wait.
         """
-        # Messages that time out are the oldest ones, which stand at the front of the queue.
-        self._queues[message.kind].remove((message, preparer))
+        del self._queues[message.kind][message]
         self.queued -= 1
 
     def drop_rest(self) -> None:
@@ -256,7 +257,7 @@ class Outbox:
 
     def clear(self) -> list[Outgoing]:
         """Removes all messages that wait or were sent in part, and returns them, one that was sent in part last."""
-        waited = [message for queue in self._queues.values() for message, _ in queue]
+        waited = [message for queue in self._queues.values() for message in queue]
         if self._sequence is not None:
             waited.append(self._sequence.message)
             self._sequence = None
@@ -354,20 +355,20 @@ class Outbox:
             return False
         return message.invalidates is None and not message.payload.items
 
-    def _post_batch(self, batcher: Batcher, queue: deque[_Waiting]) -> bool:
+    def _post_batch(self, batcher: Batcher, queue: _Queue) -> bool:
         """Sends the first messages of a queue, all calls or all replies, in one Send.
 
         `batcher`: joins the messages. `queue`: waiting messages with their preparers; those sent are removed. Returns
         False, with nothing done, if fewer than two messages can share a Send, or there is no credit.
         """
         session, window = self._session, self._session.window
-        first, _ = queue[0]
+        first = next(iter(queue))
         most = batcher.messages_max
         if first.kind is Kind.CALL:
             most = min(most, window.allowed - window.in_flight)
         octets = 0
         payloads: list[Buffer] = []
-        for message, _ in islice(queue, max(0, most)):
+        for message in islice(queue, max(0, most)):
             if not self._batchable(message) or message.payload is None:
                 break
             reduced = message.payload.reduced
@@ -380,7 +381,7 @@ class Outbox:
             return False
         xids = []
         for _ in range(count):
-            message, preparer = queue.popleft()
+            message, preparer = queue.popitem(last=False)
             xids.append(message.xid)
             if message.ready is None:
                 assert preparer is not None

@@ -8,6 +8,7 @@ held until the reply comes or the connection ends, since the responder may still
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -58,7 +59,7 @@ class Requester:
         self.carrier: Carrier | None = None
         self.calls: dict[int, Call] = {}
         """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
-        self.untimed: list[Call] = []
+        self.untimed: OrderedDict[Call, None] = OrderedDict()
         """Timed calls that wait or are sent again; the owner sets `sent_ns` of each that is sent, and removes it."""
         self.early: dict[Call, Callable[[], object]] = {}
         """Calls that a message has ended while a Send may read their arguments: the endpoint ends them after it."""
@@ -87,7 +88,7 @@ class Requester:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
         call.reset()
         if not self._outbox.send(call, self) and call.began_ns:
-            self.untimed.append(call)
+            self.untimed[call] = None
         self.calls[call.xid] = call
 
     def rest(self) -> None:
@@ -129,9 +130,8 @@ class Requester:
         call.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
             del self.calls[call.xid]
-            self._outbox.withdraw(call, self)
-            if call in self.untimed:
-                self.untimed.remove(call)
+            self._outbox.withdraw(call)
+            self.untimed.pop(call, None)
         elif before is CallState.SENT:
             if call.exposure is not None:
                 self._fence(call.exposure.abandon)
@@ -403,7 +403,7 @@ class Requester:
             self.on_unsendable(call, error)
         else:
             if call.began_ns:
-                self.untimed.append(call)
+                self.untimed[call] = None
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
         """Ends every call after the connection's end: invalidates its memory, and fails it unless it was abandoned.

@@ -304,8 +304,8 @@ class RdmaConnection(CallsMade):
     def _note_sent(self) -> None:
         """Sets `sent_ns`, the time of sending, of calls that waited and were sent, unless they ended before."""
         untimed, now_ns = self._untimed, perf_counter_ns()
-        while untimed and untimed[0].state is not _QUEUED:
-            call = untimed.pop(0)
+        while untimed and next(iter(untimed)).state is not _QUEUED:
+            call, _ = untimed.popitem(last=False)
             if call.transmissions:
                 call.sent_ns = now_ns
 
