@@ -30,12 +30,14 @@ from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import TLS_HANDSHAKE_S, TLS_TURN_RECORDS_MAX
 from rpcrdma.rpc.host_identity import XprtSec
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport import Role
 from support.cases import each_case
+from support.host_certificates import Authority
 from support.host_pair import Hosts
 from support.programs import procedure
 from support.waiting import until
@@ -457,6 +459,20 @@ def test_octets_before_a_change_of_keys_that_cannot_be_answered_arrive(
     with pytest.raises(ConnectionError):
         end.recvmsg_into([buffer])
     end.close()
+
+
+def test_the_reason_of_a_refusal_is_told_though_the_peer_has_left(hosts: Hosts, tmp_path: Path) -> None:
+    near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
+    serving = HostAuthentication(certificate=hosts.server, authorities=hosts.authority.path)
+    trusting = HostAuthentication(authorities=Authority(tmp_path).path)
+    client = tls_socket.TlsSocket(near, trusting.tls(Role.CLIENT, "tls").context())
+    server = tls_socket.TlsSocket(far, serving.tls(Role.SERVER, "tls").context())
+    client.begin()
+    server.advance()
+    far.close()
+    with pytest.raises(HostAuthenticationFailed):
+        client.advance()
+    near.close()
 
 
 ANSWER_OCTETS = 27

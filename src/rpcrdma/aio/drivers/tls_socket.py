@@ -165,7 +165,8 @@ class TlsSocket:
             refusal = refusal_of(error, self._session)
             # Octets of no TLS get no answer (RFC 9289 section 5.1.1), and a refusal of the peer none either.
             if refusal.cause not in {HostCause.NOT_TLS.value, HostCause.REFUSED.value}:
-                self._send_out()
+                with contextlib.suppress(OSError):
+                    self._send_out()
             raise refusal from None
         # Linux's tlshd names no protocol. OpenSSL selects none where a client names others alone (RFC 7301 3.2).
         chosen = self._session.selected_alpn_protocol()
