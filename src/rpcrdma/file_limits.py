@@ -22,8 +22,9 @@ XDR_CLASSES_NESTED_MAX = 64
 """Structures and unions within each other, in place or by name, and typedefs of typedefs: compiler, codecs and readers
 of JSON take some frames for each level, of which Python has 1,000. Definitions in use have a dozen levels."""
 
-XDR_ITEMS_NESTED_MAX = 16
-"""Arrays and pointers within each other without a structure between them: Python has at most 20 nested loops."""
+XDR_ITEMS_NESTED_MAX = 8
+"""Arrays and pointers within each other without a structure between them, three times what definitions have: a decoder
+takes a frame for each of them in each of XDR_CLASSES_NESTED_MAX levels."""
 
 XDR_UNION_TYPES_MAX = 100
 """Types in the annotation of a union's value: Python parses each alternative one level deeper. With more it is Any."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rpcrdma.errors import DecodeError
 from rpcrdma.file_limits import (
     XDR_BOUND_PRAGMAS_MAX,
     XDR_CLASSES_NESTED_MAX,
@@ -237,6 +238,23 @@ def test_arrays_and_pointers_have_a_depth_that_is_told(form: str) -> None:
     for depth in (XDR_ITEMS_NESTED_MAX + 1, 300):
         told = errors(nested(depth))
         assert told[0] == f"arrays and pointers are nested more than {XDR_ITEMS_NESTED_MAX} levels deep"
+
+
+def test_values_as_deep_as_types_may_be_decode_and_deeper_ones_are_refused() -> None:
+    arrays = "".join(f"typedef t{number} t{number + 1}<2>;" for number in range(1, XDR_ITEMS_NESTED_MAX))
+    found = loaded(f"typedef s *t1; {arrays} struct s {{ t{XDR_ITEMS_NESTED_MAX} m; int v; }};").classes
+
+    def octets(depth: int) -> bytes:
+        return b"\0\0\0\1" * XDR_ITEMS_NESTED_MAX * depth + bytes(4) + bytes(4) * (depth + 1)
+
+    decoder = Decoder(octets(64))
+    value = found["decode_s"](decoder)
+    decoder.done("s")
+    encoder = Encoder()
+    found["encode_s"](encoder, value)
+    assert bytes(encoder.reduced) == octets(64)
+    with pytest.raises(DecodeError, match="at most 64 levels"):
+        found["decode_s"](Decoder(octets(65)))
 
 
 def test_structures_without_members_are_results() -> None:
