@@ -252,6 +252,8 @@ def caught_in_version_2() -> Iterator[tuple[str, Connecting, str]]:
         return BrokenClient(told, *first, then=then, version=version, same_xid=same_xid)
 
     yield "calls before the properties", client(NULL), f"{family}.first"
+    cut = {"header": {**told["header"], "properties": [[1, {"words": [64]}]]}, "cut": 30}
+    yield "tells properties that do not decode", BrokenClient(cut, version=version), f"{family}.first"
     yield (
         "makes unknown messages",
         client(then=(unknown,)),

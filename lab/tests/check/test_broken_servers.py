@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import itertools
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ from fake_servers import (
     REPLY_START,
     FakeServer,
     Frame,
+    Version2,
+    as_properties_or_reply,
     calling,
     closing,
     demanding_markers,
@@ -37,6 +40,7 @@ from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr.codec import BulkItem, Payload
 from rpcrdma_lab.check import CATALOGUE, Check, Result, Verdict, run_checks
+from rpcrdma_lab.check.catalogue.version_2 import CONNPROP
 from rpcrdma_lab.scripted import Outcome, run_conversation
 from support import raw_replies
 from support.cases import each_case
@@ -87,6 +91,11 @@ class Fake(NamedTuple):
     version: str = "1"
 
 
+def with_cut_properties(frame: Frame, received: int) -> bytes | None:
+    made = Version2(as_properties_or_reply)(frame, received)
+    return made[:-2] if made and made[12:16] == struct.pack(">I", CONNPROP) else made
+
+
 NO_CRC = startup_frame("Rep", 0x10, 2, REPLY_START[20:])
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
 RESERVED_PRIVATE_BITS = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01ff0303"))
@@ -115,6 +124,9 @@ FAKES = {
     "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
     "reads, and takes any Response": Fake(
         FakeServer(reading, framed=with_a_read_first), ["rdmap.response.[botw]*", "ddp.write.be*", "ddp.write.[fw]*"]
+    ),
+    "tells properties that do not decode": Fake(
+        FakeServer(with_cut_properties), [f"v2.properties.{name}" for name in ("none", "un*", "default", "back*")], "2"
     ),
     "calls uninvited": Fake(FakeServer(calling), ["v1.reverse.uninvited"]),
     "recalls under two XIDs": Fake(FakeServer(Recalling(within=7), any_start=True), ["v1.back-channel.call"]),

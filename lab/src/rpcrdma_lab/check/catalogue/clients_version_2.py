@@ -160,7 +160,9 @@ class Version2Client:
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """Returns a check whose `steps` follow the client's first message, which has its transport properties."""
-        return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
+        right = {"message": {**self.properties["message"], "broken": None}}
+        properties = hear(right, {**self.properties, "breaks": "V2-35"})
+        return self.whole(name, title, statements, properties, *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """Returns a check of exactly these `steps`, without steps for transport properties before them."""

@@ -198,10 +198,11 @@ def _check(row: Mistake) -> Check:
 
 def _properties() -> Sequence[Check]:
     """Returns checks of sets of transport properties that a server accepts, and of a call as the first message."""
-    answered = hear({"message": {"header": {"version": 2, "type": CONNPROP}}})
+    told = {"header": {"version": 2, "type": CONNPROP}}
+    answered = hear({"message": {**told, "broken": None}}, {"message": told, "breaks": "V2-35"})
 
-    def taken(name: str, title: str, statements: str, *told: Any) -> Check:
-        return V2.first(f"properties.{name}", title, statements, V2.told(*told), answered, *V2.afterwards())
+    def taken(name: str, title: str, statements: str, *own: Any) -> Check:
+        return V2.first(f"properties.{name}", title, statements, V2.told(*own), answered, *V2.afterwards())
 
     return [
         taken("none", "An empty set of properties is taken", "V2-35"),
