@@ -15,7 +15,7 @@ from rpcrdma.commands import CommandParser, ExitStatus, add_json, connect_option
 from rpcrdma_lab.commands.capture_input import add_decoding_options, settings_for
 
 if TYPE_CHECKING:
-    from rpcrdma import ConnectOptions
+    from rpcrdma import ConnectOptions, PacketCapture
     from rpcrdma_lab.dissect.connection import Settings
     from rpcrdma_lab.dissect.exchanges import Exchange
     from rpcrdma_lab.scripted import Outcome, RawTarget
@@ -83,7 +83,6 @@ async def run(args: argparse.Namespace) -> int:
         RpcRdmaError: the conversation or --add-extension is malformed, or the server cannot be reached.
         OSError: a file in the export cannot be found or created, or the capture cannot be written.
     """
-    from rpcrdma import PacketCapture  # noqa: PLC0415
     from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
     from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
     from rpcrdma_lab.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
@@ -102,8 +101,9 @@ async def run(args: argparse.Namespace) -> int:
     if settings is None:
         return ExitStatus.FAILED
     with tempfile.TemporaryDirectory(prefix="rpcrdma-send-") as directory:
-        path = args.pcap or Path(directory) / "sent.pcap"
-        capture = args.capture or PacketCapture(path)
+        # The file of --pcap may be a pipe, or end early as its disk is full.
+        path = Path(directory) / "sent.pcap"
+        capture = _captured(path, args.capture)
         target = RawTarget(
             host=args.url.host,
             port=args.url.port,
@@ -210,12 +210,26 @@ def _read_conversation(file: str) -> dict[str, Any] | None:
     return conversation
 
 
+def _captured(path: Path, other: PacketCapture | None) -> PacketCapture:
+    """Returns a capture to the file `path`, which passes its packets on to the capture `other` unless that is None."""
+    from rpcrdma import PacketCapture  # noqa: PLC0415
+
+    class Both(PacketCapture):
+        def write_packet(self, packet: bytes) -> None:
+            super().write_packet(packet)
+            if other is not None:
+                other.connections = max(other.connections, self.connections)
+                other.write_packet(packet)
+
+    return Both(path)
+
+
 def _exchanges(path: Path, settings: Settings) -> Iterator[Exchange]:
     from rpcrdma_lab.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
     from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, read_packets  # noqa: PLC0415
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
-    with Path(path).open("rb") as file:
+    with path.open("rb") as file:
         packets = read_packets(file, file.read(MAGIC_OCTETS))
         yield from Exchanges().each(CaptureDissector(settings).messages(packets))
 
