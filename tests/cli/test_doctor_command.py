@@ -19,7 +19,8 @@ from rpcrdma.cli.doctor.devices import rdma_devices
 from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.cli.main import main
 from rpcrdma.commands.console import ExitStatus
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import AuthError, ConnectFailed
+from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.transport import VERSION_CHOICES
 from rpcrdma.wire.native import DATA_PATH, native
 from support.cases import each_case
@@ -154,6 +155,17 @@ def test_what_is_no_place_is_wrong_usage() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "host:port"])
     assert ended.value.code == ExitStatus.USAGE
+
+
+async def test_a_server_that_asks_for_more_protection_is_no_server_without_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*_: object) -> None:
+        raise AuthError(AuthStat.AUTH_TOOWEAK)
+
+    monkeypatch.setattr(network, "_measure", refused)
+    finding, status = await network.check_server(parse_url("tcp://h"), ConnectOptions())
+    assert (finding.mark, status) == (Mark.NOTE, ExitStatus.DONE)
+    assert "NFS" not in finding.text + finding.remedy
+    assert finding.remedy.startswith("it asks for more protection: TLS (--xprtsec tls or mtls)")
 
 
 def test_a_root_that_is_missing_is_no_machine_without_devices(

@@ -20,7 +20,7 @@ from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.cli.doctor.checks import Finding, Mark
 from rpcrdma.commands import ExitStatus, describe
-from rpcrdma.errors import RpcError, RpcRdmaError
+from rpcrdma.errors import AuthError, RpcError, RpcRdmaError
 from rpcrdma.nfs import v3
 
 __all__ = ["check_server", "check_software_rnic", "interface_towards", "why_not_listening"]
@@ -82,19 +82,17 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
 
     Returns:
         The finding, and the exit status for it: DONE for OK, and for NOTE (the server answers with an RPC error, as
-        without NFS version 3); NOT_CONNECTED or PROTOCOL_VIOLATION for PROBLEM.
+        without NFS version 3, or without TLS where it asks for that); NOT_CONNECTED or PROTOCOL_VIOLATION for PROBLEM.
     """
     place = url.server
     try:
         agreed, connect_ms, call_us = await _measure(place, options)
     except RpcError as error:
-        return Finding(
-            Mark.NOTE,
-            "server",
-            text=f"{place} answers, but not with NFS version 3: {error}",
-            remedy="check that the server offers NFS version 3, if you need NFS",
-            facts={"url": place},
-        ), ExitStatus.DONE
+        message, hint, _ = describe(error)
+        if not isinstance(error, AuthError):
+            message = f"{place} answers, but not with NFS version 3: {error.message}"
+            hint = "check that the server offers NFS version 3, if you need NFS"
+        return Finding(Mark.NOTE, "server", text=message, remedy=hint, facts={"url": place}), ExitStatus.DONE
     except (RpcRdmaError, OSError) as error:
         message, hint, status = describe(error)
         remedy = hint or "check that this is the scheme and port of an NFS server"
