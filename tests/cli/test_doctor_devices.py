@@ -271,6 +271,8 @@ LOADED, AVAILABLE, MISSING_MODULE = ModuleState.LOADED, ModuleState.AVAILABLE, M
 PORT = Port(number=1, state="ACTIVE", link_layer="Ethernet", addresses=("192.0.2.7",))
 SIW = [RdmaDevice(name="siw0", node_type="RNIC", ports=(PORT,), interfaces=("eth0",))]
 DOWN = RdmaDevice(name="siw0", node_type="RNIC", ports=(replace(PORT, state="DOWN"),), interfaces=("eth0",))
+GID = "2001:0db8:0000:0000:0000:0000:0000:0007"
+ROCE = [RdmaDevice(name="mlx5_0", node_type="CA", ports=(replace(PORT, addresses=(), gids=(GID,)),))]
 OK, NOTE, PROBLEM = Mark
 NO_LIMIT = resource.RLIM_INFINITY
 
@@ -320,6 +322,8 @@ NO_LIMIT = resource.RLIM_INFINITY
         (check_route("192.0.2.1", "eth0", SIW), OK, "through eth0, which has siw0 (iWARP, active): provider auto", ""),
         (check_route("192.0.2.1", "eth1", SIW), OK, "through eth1, without an RDMA device: by the software RNIC", ""),
         (check_route("192.0.2.7", "lo", SIW), OK, "192.0.2.7 is an address of this machine, of siw0 (iWARP", ""),
+        (check_route("2001:db8::7", "lo", ROCE), OK, "2001:db8::7 is an address of this machine, of mlx5_0 (RoCE", ""),
+        (check_route("2001:db8::8", "lo", ROCE), OK, "2001:db8::8 is reached through lo, without an RDMA device", ""),
         (check_route("192.0.2.1", None, SIW), PROBLEM, "no route to 192.0.2.1", "ip route"),
         (check_data_path("P", native=False, turned_off=False), NOTE, "P", "pip install ./native"),
         (check_data_path("P", native=False, turned_off=True), NOTE, "P", "unset RPCRDMA_NATIVE"),

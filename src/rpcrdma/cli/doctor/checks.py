@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import ipaddress
 import resource
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -344,7 +345,9 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
     `address` is the server's IP address, `interface` the network interface towards it. The mark is OK, or PROBLEM if
     `interface` is None: there is no route.
     """
-    own = [device for device in devices if any(address in port.addresses for port in device.ports)]
+    # Devices of RoCE have addresses of IPv6 among their GIDs, in the long form.
+    names = {address, ipaddress.ip_address(address).exploded}
+    own = [device for device in devices if any(names & {*port.addresses, *port.gids} for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}
     if interface is None:
