@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conversation import with_version_4
 from fsspec_rig import ME
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import local_object, open_object
@@ -19,6 +20,8 @@ from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Wanted
 from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.v4 import nfs4
+from rpcrdma.nfs.v4.compounds import CompoundCall
 
 THREADS = 6
 
@@ -249,3 +252,30 @@ def test_each_call_that_takes_a_thread_tells_its_disk(start: Any, tree: Path, mo
     # With one disk there is nothing to leave threads to.
     alone = start([Export(name="/", directory=tree)])
     assert alone.services.nfs.WAITS_FOR(v3.GETATTR3args(handles["/a"])) is None
+
+
+def test_each_compound_that_takes_a_thread_tells_its_disk(
+    start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = iter((b"one", b"other"))
+    monkeypatch.setattr(MountTable, "file_system_of", lambda *_: next(disks))
+    server = start([Export(name="/", directory=tree), Export(name="/a/b", directory=tree / "a")])
+    service = with_version_4(server, None).service
+    operation = nfs4.nfs_opnum4
+    sequence = operation.OP_SEQUENCE, nfs4.SEQUENCE4args(bytes(16), 1, 0, 0, False)
+    inner = operation.OP_PUTFH, nfs4.PUTFH4args(server.mount("/a/b"))
+    outer = operation.OP_PUTFH, nfs4.PUTFH4args(server.mount("/"))
+    assert service.WAITS_FOR is not None
+    told = [
+        service.WAITS_FOR(CompoundCall.of([sequence, *more]))
+        for more in (
+            [inner],
+            [outer],
+            [inner, (operation.OP_SAVEFH, None), outer],
+            [(operation.OP_PUTROOTFH, None)],
+            [],
+        )
+    ]
+    assert told == [b"other", b"one", b"other", b"one", None]
+    assert service.WAITS_FOR(CompoundCall.of([(operation.OP_PUTFH, None)])) is None, "it does not decode"
+    service.close()

@@ -41,6 +41,9 @@ class Trees:
                 # A filehandle of its own.
                 tree.root = tree.object(FileKind.DIRECTORY)
 
+    def waits_for(self, _handle: bytes) -> None:
+        """No call waits for a disk."""
+
 
 @asynccontextmanager
 async def serving(fabric: HeardFabric) -> AsyncIterator[Conversation]:

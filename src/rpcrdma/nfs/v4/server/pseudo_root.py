@@ -247,6 +247,13 @@ class PseudoRoot:
         """Returns the key of a filehandle's object in `Claims`, the table of opens and locks: one for each object."""
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
+    def waits_for(self, handle: bytes) -> bytes | None:
+        """Returns octets that identify the file system on which a call with this handle may block, for comparison.
+
+        None: not distinguished, as for the pseudo file system.
+        """
+        return self._exports.waits_for(handle)
+
 
 _GRANT: Final = Grant(ServingUser(), read_only=True)
 """The rights of every caller in the pseudo file system."""

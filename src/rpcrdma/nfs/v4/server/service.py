@@ -97,6 +97,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 """The functions of the operations that are served, by operation number."""
 
 
+_TO_ROOT: Final = (nfs_opnum4.OP_PUTROOTFH, nfs_opnum4.OP_PUTPUBFH)
+
+
 class Nfs4Service(nfs4.NFS_V4_Service):
     """The service of NFS versions 4.1 and 4.2 over exported trees.
 
@@ -126,7 +129,17 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self._clock = clock
         self._recalls: Recalls | None = None
         self._faults: set[tuple[str, type[Exception]]] = set()
+        self.WAITS_FOR = self._file_system_of
         state.claims.end_soon = lambda holders: state.end_soon(holders, clock())
+
+    def _file_system_of(self, call: CompoundCall) -> bytes | None:
+        """Returns octets that name the file system of the first object in a COMPOUND, as `Exports.waits_for`."""
+        for operation, args in zip(call.shape.kinds, call.args, strict=False):
+            if operation == nfs_opnum4.OP_PUTFH and args is not None:
+                return self.exports.waits_for(args.object)
+            if operation in _TO_ROOT:
+                return self.exports.waits_for(self.exports.root.handle)
+        return None
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
