@@ -346,8 +346,8 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
     `interface` is None: there is no route.
     """
     # Devices of RoCE have addresses of IPv6 among their GIDs, in the long form.
-    names = {address, ipaddress.ip_address(address).exploded}
-    own = [device for device in devices if any(names & {*port.addresses, *port.gids} for port in device.ports)]
+    spellings = {address, ipaddress.ip_address(address).exploded}
+    own = [device for device in devices if any(spellings & {*port.addresses, *port.gids} for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}
     if interface is None:
