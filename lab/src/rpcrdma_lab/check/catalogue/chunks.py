@@ -102,9 +102,7 @@ def _into_segments(count: int, *lengths: int) -> Check:
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     """Returns a check of a READ whose data has to be inline; the reply has to return the call's Write list unchanged.
 
-    `header` has fields of the call's transport header, whose Write chunks have no segments. `name` is the check's
-    identifier and `title` its expected behaviour as text; `statements` are identifiers of the tested statements,
-    separated by spaces.
+    `header` has fields of the call's transport header, whose Write chunks have no segments.
     """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
@@ -132,14 +130,8 @@ def _write(
 ) -> Check:
     """Returns a check with a WRITE from a Read chunk of segments with these lengths; a READ compares the file.
 
-    Args:
-        count: octets of the data.
-        lengths: octets of each segment; their sum is `count` plus `pad`.
-        pad: octets of zeros after the data.
-        title: the expected behaviour as text.
-        name: the check's identifier after "v1.write.".
-        statements: the identifiers of the tested statements, separated by spaces.
-        framed: further fields of the memory region (docs/send.md), such as "segment_octets" of Read Responses.
+    The chunk has `count` octets of data and `pad` of zeros, to which the `lengths` of the segments add up. `framed` has
+    further fields of the memory region (docs/send.md), such as "segment_octets" of Read Responses.
     """
     reads, start = [], 0
     for length in lengths:

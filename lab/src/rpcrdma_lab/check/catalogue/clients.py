@@ -127,9 +127,7 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers a faulty access to its memory with a Terminate with one of `codes`.
 
-    `wrong` is the step that makes the access, after a call. A code is 0xLTCC, as in `terminates`. `name` is the check's
-    identifier after "client." and `title` its expected behaviour as text; `statements` and `needs` are identifiers of
-    the tested statements and of the check's conditions, separated by spaces.
+    `wrong` is the step that makes the access, after a call. A code is 0xLTCC, as in `terminates`.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
@@ -150,7 +148,7 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
     `until` is the step that answers calls up to the call with that memory. `access` is the step, after the reply to
     that call, that sends the RDMA message; it refers to the call as "old". `codes` are the permitted codes, 0xLTCC, of
-    the Terminate. `name` is the check's identifier after "client." and `title` its expected behaviour as text.
+    the Terminate.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})
