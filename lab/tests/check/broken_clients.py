@@ -43,6 +43,8 @@ WITH_CHUNKS: tuple[tuple[Procedure[Any, Any], Any], ...] = (
         v3.WRITE3args(v3.nfs_fh3(b"file"), 0, 40_001, v3.stable_how.FILE_SYNC, bytes(range(251)) * 159 + bytes(92)),
     ),
     (v3.READDIRPLUS, v3.READDIRPLUS3args(v3.nfs_fh3(b"directory"), 0, bytes(8), 4096, 32768)),
+    # Its data take more than one receive buffer.
+    (v3.READ, v3.READ3args(v3.nfs_fh3(b"file"), 0, 40_001)),
     (LONG, bytes(6000)),
 )
 

@@ -60,7 +60,7 @@ def extension_properties(
     VALUE is octets in a form of docs/send.md, such as hex digits.
 
     Args:
-        receive_octets: the octets of each receive buffer.
+        receive_octets: the octets of each receive buffer, and of the longest message that the end sends.
         segments: the number of segments for data in a buffer, which are the last ones; 0: none.
         segment_octets: the octets of each segment for data.
         support: the bits of the property RTR Support.
@@ -69,6 +69,7 @@ def extension_properties(
     groups = [1, receive_octets - segments * segment_octets, 0, 0]
     groups += [segments, segment_octets, 0, 1] if segments else []
     return (
+        [1, {"words": [receive_octets]}],
         [2, {"words": [receive_octets]}],
         [RTR_SUPPORT, {"words": [support]}],
         [_RECEIVE_STRUCTURE, {"words": [receive_octets, len(groups) // 4, *groups]}],
