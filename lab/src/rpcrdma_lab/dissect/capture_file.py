@@ -27,6 +27,7 @@ _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 2, 3, 6
 _IF_TSRESOL, _IF_TSOFFSET = 9, 14
 _BLOCK_OCTETS_MIN = 12
 _SKIP_OCTETS = 1 << 16
+_SECOND_NS = 10**9
 
 
 class CaptureDamaged(RpcRdmaError):
@@ -134,11 +135,8 @@ def _read_pcap(source: _Source, order: str, ticks_a_second: int) -> Iterator[Cap
     while head := source.take_if_any(record.size, "a packet header"):
         seconds, ticks, captured, length = record.unpack(head)
         data = source.take(_checked(captured, source), "a packet")
-        yield CapturedPacket(_ns(seconds) + _ns(ticks) // ticks_a_second, link_type, data, max(length - captured, 0))
-
-
-def _ns(seconds: int) -> int:
-    return seconds * 1_000_000_000
+        time_ns = seconds * _SECOND_NS + ticks * _SECOND_NS // ticks_a_second
+        yield CapturedPacket(time_ns, link_type, data, max(length - captured, 0))
 
 
 def _checked(octets: int, source: _Source) -> int:
@@ -234,7 +232,7 @@ def _read_packet(number: int, body: bytes, order: str, interfaces: list[_Interfa
         time_ns = None
     else:
         high, low, captured, length = fields[-4:]
-        time_ns = _ns(interface.offset_s) + _ns(high << 32 | low) // interface.ticks_a_second
+        time_ns = interface.offset_s * _SECOND_NS + (high << 32 | low) * _SECOND_NS // interface.ticks_a_second
     if captured > len(body) - form.size:
         raise CaptureDamaged(f"a packet of {captured} octets in a block of {len(body)}", source.offset)
     data = body[form.size : form.size + captured]

@@ -30,25 +30,19 @@ _DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
 class TcpSegment(NamedTuple):
     """A TCP segment in a captured packet; `source` and `destination` are IP address (as octets) and port.
 
-    `acknowledged` is the acknowledgement number, None without the flag ACK. `flags` are those of the TCP header, FIN in
-    bit 0. `data` is the captured payload, and `missing` the number of octets at the payload's end that were not
-    captured. `deliberate` says that this SYN has the option of this library for a sender that makes mistakes on
-    purpose.
+    `acknowledged` is the acknowledgement number, None without the flag ACK. `synchronizes` says that the flag SYN is
+    set. `data` is the captured payload, and `missing` the number of octets at the payload's end that were not captured.
+    `deliberate` says that this SYN has the option of this library for a sender that makes mistakes on purpose.
     """
 
     source: tuple[bytes, int]
     destination: tuple[bytes, int]
     sequence: int
     acknowledged: int | None
-    flags: int
+    synchronizes: bool
     data: bytes
     missing: int
     deliberate: bool = False
-
-    @property
-    def synchronizes(self) -> bool:
-        """Whether the flag SYN is set."""
-        return bool(self.flags & _SYN)
 
 
 class RoceDatagram(NamedTuple):
@@ -160,8 +154,9 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
     data = packet[start:end]
     acknowledged = number if flags & _ACK else None
     missing = max(end - start - len(data), 0)
-    marked = bool(flags & _SYN) and _DELIBERATE_END in packet[at + 20 : start]
-    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
+    begins = bool(flags & _SYN)
+    marked = begins and _DELIBERATE_END in packet[at + 20 : start]
+    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, begins, data, missing, marked)
 
 
 def _roce(packet: bytes, at: int, end: int, ends: tuple[bytes, bytes], masked: bytes) -> RoceDatagram | None:
