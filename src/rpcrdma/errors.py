@@ -194,7 +194,8 @@ class NoAnswer(TransportClosed, ConnectFailed):
 
     Args:
         reason: the cause and the remedy.
-        protocol_error: as for `TransportClosed`.
+        protocol_error: whether the connections ended because one side broke the protocol, as found here or stated by
+            the peer.
     """
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:

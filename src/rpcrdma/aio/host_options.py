@@ -100,8 +100,8 @@ class HostAuthentication:
         """Returns a function without arguments that makes a new connection's authenticator; reads the files for it now.
 
         The function reads the files again if they have changed; if they are unfit then, it logs a warning and uses what
-        was read before. If `wanted` is OFF, no file is read. If `context` is set, it is changed as `prepare_context`
-        does, and no file is read either.
+        was read before. If `wanted` is OFF, no file is read. If `context` is set, no file is read either, and the
+        context gets the settings that host authentication needs: TLS 1.3 alone, and the peer must show a certificate.
 
         Args:
             role: client or server.

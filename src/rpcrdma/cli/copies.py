@@ -287,10 +287,10 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with the text of `path` and a colon in front, or unchanged if it names that text.
+    """Returns `message` with the readable form of `path` and a colon in front; unchanged if it has that form already.
 
-    The text is that of `readable_path`, which shortens long paths; a part of a longer path or word does not name it. If
-    `message` begins with the path's last name and a colon, the text replaces them.
+    `readable_path` makes the form, and shortens long paths. Where the form is a part of a longer path or word in
+    `message`, it does not count. If `message` begins with the path's last name and a colon, the form replaces the name.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 

@@ -474,7 +474,7 @@ def served_directory(export: Exported) -> Path | None:
 
 
 def reached_source(export: Exported) -> Path | None:
-    """Returns the directory of an export as `served_directory` does; for a URL asks its store and returns None. Blocks.
+    """Returns an export's directory, absolute, without symbolic links; asks the store of a URL, returns None. Blocks.
 
     Raises:
         OSError: the directory cannot be served, the store does not answer, or has no directory at the URL.

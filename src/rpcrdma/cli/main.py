@@ -98,9 +98,10 @@ class _CommandLine(CommandParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses as `CommandParser` does, and fills in the defaults of shared options; returns (namespace, empty list).
+        """Parses the arguments `args`, and fills in the defaults of shared options; returns (namespace, empty list).
 
-        The namespace's `on_command_line` has the names of the attributes that were set before these defaults.
+        `args` None: those of the process. `namespace` None: a new one. The namespace's `on_command_line` has the names
+        of the attributes that were set before these defaults. Wrong usage is reported, and ends the process.
         """
         known, unknown = super().parse_known_args(args, namespace)
         known.on_command_line = frozenset(vars(known))

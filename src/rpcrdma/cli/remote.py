@@ -62,10 +62,11 @@ class Failures:
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
         """Prints the failures in one tree: the first 20 of `errors` as `tell` does, and the number of the others.
 
-        With --json that number is an error object on standard output as well, unless `collected` is given.
-        `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the number of
-        the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last printed
-        error, or PROTOCOL_VIOLATION if any printed error has that; empty `errors` leave `status` as it is.
+        The text is printed on standard error. With --json the number of the others is also printed on standard output,
+        as an error object; but with `collected`, which gets the objects of the printed errors, that number is in no
+        object. `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the
+        number of the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last
+        printed error, or PROTOCOL_VIOLATION if any printed error has that; empty `errors` leave `status` as it is.
         """
         violated = False
         for error in errors[:TOLD_MAX]:

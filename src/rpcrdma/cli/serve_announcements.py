@@ -34,9 +34,12 @@ def announce(
 ) -> None:
     """Announces where a server listens, its metrics and its exports, and hints at what clients will lack over TCP.
 
+    With `args.json`, events are put into `args.events`, and there are no hints. Without it, the addresses and
+    the metrics are printed on standard output and the hints on standard error; exports are logged at level INFO.
+    Raises OSError if standard output refuses the text.
+
     Args:
-        args: the settings; with `args.json`, events are put into `args.events`, without hints; else text is printed,
-            but for exports logged at level INFO.
+        args: the settings.
         exports: the exports that are served now.
         server: the running server.
         metrics: the exporter of metrics; None without one.
@@ -73,10 +76,10 @@ def announce(
 
 
 def announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
-    """Announces an export that is served from now on, as `announce_event` does.
+    """Announces an export that is served from now on: its name, its directory or URL, and the terms of its use.
 
     Args:
-        args: the settings; `args.json` and `args.events` are used.
+        args: the settings; with `args.json` an event is put into `args.events`, else a line is logged at level INFO.
         export: the export.
         as_callers: whether calls act with the rights of their callers, as they do where root runs the server.
     """

@@ -43,7 +43,7 @@ class CommandParser(argparse.ArgumentParser):
         """Whether the help has the options that all commands with a connection share."""
 
     def fill_in(self) -> None:
-        """Calls `fill`, which adds the arguments, unless that was done before or there is none."""
+        """Calls `fill`, which adds the arguments to the parser; no effect without `fill`, or when repeated."""
         fill, self._fill = self._fill, None
         if fill is not None:
             fill(self)

@@ -133,9 +133,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return f"<{type(self).__name__} {self.full_name}>"
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file by name, as `fs.info` does; a file open for writing is flushed first.
+        """Returns the attributes of the file by name ("name", "size", "type", "mtime", "mode" and more).
 
-        Of a file open for reading, later calls return the attributes of the first call.
+        A file open for writing is flushed first. Of a file open for reading, later calls return the attributes of the
+        first call.
 
         Raises:
             ValueError: the file was open for writing, and is closed.
@@ -172,8 +173,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
         Octets that no earlier read left in memory are read without a copy if they are at least 1 MiB or a block,
-        whichever is smaller, and the file has no cache of fsspec. Errors are those of `read`: ValueError if the file is
-        closed or open for writing, OSError if the server refuses.
+        whichever is smaller, and the file has no cache of fsspec. Raises ValueError if the file is closed or open for
+        writing, OSError if the server refuses.
 
         Args:
             b: writable memory.
@@ -199,7 +200,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def readline(self, size: int | None = -1) -> bytes:
         """Returns the rest of the present line with its end, at most `size` octets unless None or negative.
 
-        Returns b"" at the end of the file. Errors are those of `read`.
+        Returns b"" at the end of the file. Raises ValueError if the file is closed or open for writing, OSError if the
+        server refuses.
         """
         left = -1 if size is None else size
         parts = []
@@ -227,7 +229,9 @@ class BufferedNfsFile(AbstractBufferedFile):
         return part
 
     def readlines(self, hint: int | None = -1) -> list[bytes]:
-        """Returns the rest of the file as lines with their ends; errors are those of `read`.
+        """Returns the rest of the file as lines with their ends.
+
+        Raises ValueError if the file is closed or open for writing, OSError if the server refuses.
 
         Args:
             hint: if positive, no further line is read once the lines have at least `hint` octets.

@@ -70,7 +70,8 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 
     The "name" of each is `prefix` + the entry's name. `seen` is called with (info, entry) of each entry that is no
     symbolic link. An entry whose attributes the server refuses has the type "other" and the size None; a warning is
-    logged, and `seen` is not called. Errors: see `NfsFilesystem.scandir`.
+    logged, and `seen` is not called. Raises the errors of `NfsFilesystem.scandir`: OSError if the directory cannot be
+    read, RpcRdmaError if a call fails otherwise.
     """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []

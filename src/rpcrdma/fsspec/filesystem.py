@@ -296,7 +296,7 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """Returns (None, data) of a small file, as `_open_reading` does, from the cache, without a call to the server.
+        """Returns (None, the whole data) of a small file from the cache, without a call to the server.
 
         Returns None if the whole data of the file is not cached, or if `close_to_open` is set.
         """
@@ -308,7 +308,7 @@ class RdmaFileSystem(ServerFileSystem):
 
         The tail is the last 64 KiB of a file whose name is that of a format with an index at the end, such as .parquet,
         since readers read it first; it is empty for other files. A file that changes meanwhile is returned as (file,
-        b""). Errors are those of `open_async`.
+        b""). Raises OSError if the server refuses, and RpcRdmaError.
         """
         place = self.place(path)
         known = await self._found(place)

@@ -15,7 +15,17 @@ class OpeningFileSystem(OwnLoop, Protocol):
     """The interface of a file system that its open files use; `RdmaFileSystem` implements it."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens and returns the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
+        """Opens and returns the file `path`, a path or URL.
+
+        Args:
+            path: the path.
+            mode: "rb", "wb", "xb" or "ab", each also with "+".
+
+        Raises:
+            OSError: the server refuses, as FileNotFoundError, or the object is no regular file.
+            ValueError: the mode is none of these.
+            RpcRdmaError: the server cannot be reached, or does not answer.
+        """
 
     def note_writer(self, file: Any) -> Writers:
         """Registers a file open for writing, for the file system's `close` and the end of the process to close.
@@ -50,7 +60,7 @@ class FsspecFile:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The attributes of the file by name, as `info` returns them, with its errors."""
+        """The attributes of the file by name, the result of `info`; raises the errors of `info`."""
         return self.info()
 
     @property

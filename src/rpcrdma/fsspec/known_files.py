@@ -128,7 +128,10 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Does as `forget`, now and when `file`, open for writing there, has been closed; none is cached meanwhile."""
+        """Drops what is known of `path`, where `file` is open for writing, now and again when `file` has been closed.
+
+        In between nothing is cached for `path`. `forget` describes what is dropped.
+        """
         with self._lock:
             self._writers[file] = path
         file._when_closed = partial(self._forget_written, path)  # noqa: SLF001 - no part of the API for users

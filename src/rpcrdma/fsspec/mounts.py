@@ -156,7 +156,7 @@ class Mounts:
             ConnectFailed: the server cannot be reached.
             NoSuchExport: no export has that path.
             TransportClosed: `close` was called meanwhile.
-            RpcRdmaError, OSError: as `rpcrdma.nfs_open`.
+            RpcRdmaError, OSError: the mount fails otherwise, as by CallTimeout or a refusal of the server.
         """
         fs = self._mounted.get(self._export_of(path))
         if fs is None:
@@ -222,7 +222,7 @@ class MountedPath:
     Raises:
         ConnectFailed: when entered: the server cannot be reached.
         NoSuchExport: when entered: no export has that path.
-        RpcRdmaError, OSError: when entered: see `Mounts.mounted`.
+        RpcRdmaError, OSError: when entered: the mount fails otherwise, as by CallTimeout or a refusal of the server.
     """
 
     __slots__ = ("_above", "_hint", "_mounts", "_path")

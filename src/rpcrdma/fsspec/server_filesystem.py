@@ -203,7 +203,7 @@ class ServerFileSystem(AsyncFileSystem):
         Raises:
             FileNotFoundError: nothing exists there, or a link leads nowhere.
             OSError: the server refuses.
-            ValueError, LocalProtocolError: as `place`.
+            ValueError, LocalProtocolError: `path` names no server, or not a valid one.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer.
         """
         known = None if refresh else self._believed(path)

@@ -25,7 +25,8 @@ class UpdatedFile(FsspecFile, NfsFile):
 
     Raises:
         io.UnsupportedOperation: the file is opened in a transaction.
-        OSError, ValueError: the server refuses, or the mode is unknown, as `open`.
+        OSError: the server refuses.
+        ValueError: the mode is unknown.
         RpcRdmaError: the server cannot be reached, or does not answer; also raised by the methods.
     """
 
@@ -45,7 +46,7 @@ class UpdatedFile(FsspecFile, NfsFile):
         return self.path
 
     def info(self) -> dict[str, Any]:
-        """Flushes the file, and returns its attributes by name, as `fs.info` does, from the server.
+        """Flushes the file, and returns its attributes by name ("name", "size", "type" and more) from the server.
 
         Raises OSError if a write has failed or the server refuses, ValueError if the file is closed.
         """

@@ -28,8 +28,14 @@ if native is not None:
 class NativeReceiver(Receiver):
     """A `Receiver` with which the native module, written in C, takes turns.
 
-    While `frames` is not None, the native module receives, and `frames` is its receiver. The argument `step` is the
-    native module itself (`rpcrdma.wire.native.native`); the other arguments are those of `Receiver`.
+    While `frames` is not None, the native module receives, and `frames` is its receiver.
+
+    Args:
+        pd: the protection domain of the connection.
+        sender: the sending half of the connection.
+        completions: the completion queue, to which completions of work are appended.
+        scratch: the memory that `view` has at first.
+        step: the native module itself (`rpcrdma.wire.native.native`).
     """
 
     __slots__ = ("_completions", "_native", "_sender", "frames")

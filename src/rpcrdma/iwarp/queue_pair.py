@@ -225,7 +225,7 @@ class IwarpQueuePair:
     def received_natively(self, outcome: int) -> None:
         """Processes the result of `NativeFrames.receive`: 0, `Native.STOPPED`, `Native.END_OF_STREAM`, or both by `|`.
 
-        STOPPED: Python alone handles the next FPDU, and receives until `hand_over`. END_OF_STREAM: as `end_of_stream`.
+        STOPPED: Python alone handles the next FPDU, and receives until `hand_over`. END_OF_STREAM: the connection ends.
         """
         assert self.native is not None
         if outcome & self.native.STOPPED:

@@ -458,7 +458,7 @@ class Sender:
                 return
 
     def flush(self) -> None:
-        """Completes all unfinished work in the order of posting, as flushed unless `refuse` has set another status.
+        """Completes all unfinished work in the order of posting, as FLUSHED or with the status that `refuse` has set.
 
         Unsignaled work gets a completion, too. Due Read Responses are dropped. No FPDU is built afterwards (`open` is
         False), except that of `last_words`. Octets that are built stay in `out`.

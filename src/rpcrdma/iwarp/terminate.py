@@ -150,8 +150,9 @@ class TerminateMessage:
 class TerminateFault(RemoteProtocolError):
     """Raised for a fault that ends the connection with a Terminate, which has `code` and the offending headers.
 
-    The peer has broken a rule on the stream, or this side cannot continue to send, as memory was invalidated.
-    `segment_octets`, `ddp_header` and `read_header` are those of `TerminateMessage`.
+    The peer has broken a rule on the stream, or this side cannot continue to send, as memory was invalidated. `code` is
+    0xLTCC: layer, error type, error code. `segment_octets` is the length of the faulty DDP segment, None without one;
+    `ddp_header` is its header, and `read_header` the header of an RDMA Read Request, each b"" without one.
     """
 
     def __init__(

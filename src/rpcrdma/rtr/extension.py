@@ -142,9 +142,9 @@ class RoundTrip:
 
 
 class _Connection:
-    """The groups of transmissions on one connection; `peer` has the abilities of the other end.
+    """Joins transmissions on one connection to calls and replies; `peer` has the abilities of the other end.
 
-    Only one group is open at a time, since no other message may be between its transmissions.
+    A group is the consecutive transmissions of one call or reply, so that at most one group is open at a time.
     """
 
     __slots__ = ("_dropped", "_extension", "_group", "_link", "peer")

@@ -278,7 +278,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the end takes Transmit Requests, of at least one transmission."""
+        """Whether the end takes Transmit Requests: `support` has the header type, and `requests_max` is not 0."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property

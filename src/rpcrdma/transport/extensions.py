@@ -468,11 +468,11 @@ class ExtensionLink:
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
-        """Refuses the peer's call with XID `xid`, before its delivery, by the protocol version's error message.
+        """Refuses a call of the peer before its delivery; ends the connection if the peer does not read its errors.
 
         Args:
-            xid: the transaction identifier.
-            cause: the reason.
+            xid: the transaction identifier of the call.
+            cause: the reason, which the protocol version's error message states.
             limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
                 `SEGMENTS`.
         """

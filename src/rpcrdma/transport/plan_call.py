@@ -80,20 +80,25 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 
 
 class PlanLimits(NamedTuple):
-    """The limits by which a requester plans its calls, in octets.
+    """The limits by which a requester plans its calls. The lengths of messages are in octets and include headers.
 
-    `send_octets` and `receive_octets` are the largest messages, `segment_octets_max` is the largest segment of a chunk;
-    `read_chunks_max` is as in `TransportConfig`, and `write_chunks_max` is the most Write chunks of a call. `geometry`
-    has the header sizes of the protocol version, from which the lengths of headers are computed. Calls of up to
-    `call_octets_max` and replies of up to `reply_octets_max` (not that of `TransportConfig`), headers included, travel
-    without chunks although RDMA could move their items; in a version that cannot continue a message in further Sends,
-    these are `send_octets` and `receive_octets`. `segments_max` is the most segments that the peer takes in one header.
-    Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
-    `receive_octets`, `reply_octets_max` or `reply_continued_octets_max`, headers included, whichever is the largest.
+    A reply without items that are worth a chunk needs no Reply chunk up to the largest of `receive_octets`,
+    `reply_octets_max` and `reply_continued_octets_max`.
 
-    `reply_continued_octets_max` is the length up to which a reply in further Sends costs no more than a Reply chunk
-    (`cheap_reply_octets`). It is 0 if the version cannot continue messages, or `TransportConfig.in_messages_octets_max`
-    is set.
+    Attributes:
+        send_octets, receive_octets: the largest messages.
+        segment_octets_max: the octets of the largest segment of a chunk.
+        direct_octets_min: the octets from which on an item is worth a chunk.
+        read_chunks_max: the most arguments of a call in Read chunks of their own; one more chunk may have the rest.
+        geometry: the header sizes of the protocol version, from which the lengths of headers are computed.
+        call_octets_max: the longest call that travels without chunks although RDMA could move its items; it is
+            `send_octets` in a version that cannot continue a message in further Sends.
+        reply_octets_max: the same for replies; it is `receive_octets` in such a version.
+        segments_max: the most segments that the peer takes in one header.
+        write_chunks_max: the most Write chunks of a call.
+        reply_continued_octets_max: the longest reply that costs no more in further Sends than in a Reply chunk
+            (`cheap_reply_octets`); 0 if the version cannot continue messages, or if
+            `TransportConfig.in_messages_octets_max` is set.
     """
 
     send_octets: int

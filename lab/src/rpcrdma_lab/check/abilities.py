@@ -20,7 +20,7 @@ _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
 class FileState(NamedTuple):
-    """The file that the checks read: path, as `NfsFilesystem` takes it, size, and mtime in ns since 1970."""
+    """The file that the checks read: its path in the export, its size in octets, and its mtime in ns since 1970."""
 
     path: str
     size_octets: int

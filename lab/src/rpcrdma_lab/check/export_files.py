@@ -48,7 +48,7 @@ async def prepared_export(
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.
         options: the options of the connections.
         mount_port: the TCP port of MOUNT; None: the ports that `nfs_open` tries.
-        write: the directory in which files are created, a path as `NfsFilesystem` takes it; None creates none.
+        write: the path, in the export, of the directory in which files are created; None creates none.
         fresh_files: the number of additional empty files in `write`; without effect if that is None.
 
     Raises:

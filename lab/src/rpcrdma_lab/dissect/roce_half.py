@@ -97,9 +97,9 @@ class RoceHalf:
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
         """Adds a packet of an RDMA Read Response; yields the response if it is complete then, or a gap.
 
-        A packet behind missing ones waits for them, as in `request`. The gap that replaces missing packets is yielded
-        in place of the response, whose other packets are dropped. Yields nothing if the RDMA Read Request was not
-        captured.
+        A packet behind missing ones waits for them. If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a
+        gap replaces the missing ones: it is yielded in place of the response, whose other packets are dropped. Yields
+        nothing if the RDMA Read Request was not captured.
         """
         if _is_full(packet):
             self.mtu_octets = packet.octets

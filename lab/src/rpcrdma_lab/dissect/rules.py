@@ -43,7 +43,8 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
     """Returns the names of the facts, such as "payload", that hold for a message (`rule_table` explains them).
 
-    The arguments are those of `check_message`.
+    `header` is the decoded header, `payload_octets` the number of octets after it, and `rpc` the header of the RPC
+    message that begins in them; None if none begins there.
     """
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None

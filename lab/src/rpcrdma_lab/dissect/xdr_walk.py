@@ -263,7 +263,8 @@ class Walk:
         """Decodes the content, of type `element`, of an optional item; moves its fields, faults and text to `field`.
 
         Raises:
-            _FaultFound: as `_value` does, after what was decoded has been moved.
+            _FaultFound: the content does not follow the definition, or exceeds the limits; the fields decoded before
+                the fault have been moved.
         """
         inner: _Path = []
         try:

@@ -216,7 +216,8 @@ def make_fpdu(
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
     """Decodes a DDP segment, without MPA's length field, to its header fields by name and "payload".
 
-    The names are those of `SEGMENT_MOST`. Returns None if the segment is shorter than its header.
+    The names are keys of `SEGMENT_MOST`, such as "tagged", "queue" and "offset". Returns None if the segment is shorter
+    than its header.
     """
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None

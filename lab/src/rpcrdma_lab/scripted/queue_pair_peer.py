@@ -1,7 +1,7 @@
 """A peer over the queue pair of a provider: it sends any octets in Sends, and the provider makes everything below.
 
-The messages and their headers are those of `RawPeer`. The frames are the provider's: those of an RDMA device cannot be
-made by hand.
+It sends the same messages and transport headers as `RawPeer`, which makes its frames itself. Here the provider makes
+the frames, as those of an RDMA device cannot be made by hand.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def open_link(provider: Provider, host: str, port: int) -> Link:
 
 
 class QueuePairPeer:
-    """A peer as `RawPeer`, but over a provider's queue pair: it sends any octets in Sends, and no frames of its own.
+    """One end of a connection over a provider's queue pair, which can send any octets in Sends; no frames of its own.
 
     For the link to a server, `start` opens the queue pair. For the link of a client, the constructor opens it. The
     methods implement `ScriptedPeer`.

@@ -71,7 +71,8 @@ def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str
 
     Args:
         transmissions: the fields of the request's messages, in order, as `read_message` returns them.
-        buffer: the segments for bulk data in the receiver's buffers, as `buffer_segments` describes them.
+        buffer: the segments for bulk data in a receive buffer, if there are any: "segments" is their number,
+            "segment_at" the offset of the first one in octets, "segment_octets" the length of each.
 
     Raises:
         RemoteProtocolError: a segment does not exist or is too short, an item names more segments than there are, the

@@ -345,9 +345,9 @@ class BufferShare(Share):
     def take_in(self, octets: int) -> bool:
         """Counts `octets` of received data as held by the connection, until `give_back`; returns whether it did.
 
-        Returns False, and counts nothing, if there is no room at present or the share is closed. The octets are in one
-        sum with those of `reserve` and of buffers; but here a client may hold up to a quarter of the pool's free memory
-        (CLIENT_FREE_PARTS_ARRIVED), there up to an eighth.
+        Returns False, and counts nothing, if there is no room at present or the share is closed. The octets add to what
+        the connection holds by `reserve` and in buffers, but have more room: this method lets a client hold up to a
+        quarter of the pool's free memory (CLIENT_FREE_PARTS_ARRIVED), the others up to an eighth.
         """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
@@ -386,9 +386,10 @@ class BufferShare(Share):
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """Has `resume` called, as `wait` does, when there is room for BULK_RESULT_OCTETS, or the whole pool if smaller.
+        """Has the event loop call `resume` when there is room for BULK_RESULT_OCTETS, or the whole pool if smaller.
 
-        The octets that this connection holds by `reserve` and `take_in` count as free.
+        Returns at once; `resume` may be called at once if the share is closed, and `close` calls it, too. The octets
+        that this connection holds by `reserve` and `take_in` count as free.
         """
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 

@@ -139,7 +139,7 @@ class HandlerRunner:
         Computations count as handlers. Calls that wait for memory do not count: they get SYSTEM_ERR when they would
         run. Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that
         blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The other
-        threads end. If the wait is cancelled, the runner is ended at once, as by `end`.
+        threads end. If the wait is cancelled, tasks are cancelled and queued calls dropped at once, by `end`.
 
         Returns:
             Whether all handlers and computations had ended before tasks were cancelled.
@@ -308,7 +308,8 @@ class HandlerRunner:
     def _deliver(self, call: ServerCall, result: _Result) -> None:
         """Answers a call whose handler has ended in a thread, and logs the handler's error; runs in the event loop.
 
-        `result` is that of `_work`. Nothing is sent after `drain`, or if the call waits for memory to be run again.
+        `result` is (the reply, the exception of the handler that the reply reports, or None). Nothing is sent after
+        `drain`, or if the call waits for memory to be run again.
         """
         reply, failure = result
         try:

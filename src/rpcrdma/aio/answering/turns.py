@@ -79,7 +79,7 @@ class Turns(Generic[S]):
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """Records that the share's connection waits, last of those with equal `held`; no effect if it waits already."""
+        """Records that the share's connection waits, behind those that hold as much; no effect if it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self.waiting.setdefault(client)
@@ -94,7 +94,7 @@ class Turns(Generic[S]):
     def had_turn(self, share: S, *, waits: bool) -> None:
         """Records that the waiting connection of `share` has got memory or a thread, so that others are next.
 
-        Its client moves behind the waiting clients with equal `held`. `waits`: whether the connection waits for more.
+        Its client moves behind the waiting clients that hold as much. `waits`: whether the connection waits for more.
         """
         client: Client[S] = share.client
         self.leave(share)

@@ -59,7 +59,8 @@ class ConnectionCalls(Share, Generic[T]):
 class Turn(Generic[T]):
     """One call in a `WorkerPool`, from `submit` until its result is taken; `calls` has the calls of its connection.
 
-    `brief`, `may_be_let_go` and `waits_for` are as in `WorkerPool.submit`.
+    `brief`: whether it is expected to end within about 2 ms. `may_be_let_go`: whether it is given up if its connection
+    ends before it begins. `waits_for`: the resource that may block it, such as a file system; None: there is none.
     """
 
     __slots__ = ("brief", "call", "calls", "may_be_let_go", "waits_for")

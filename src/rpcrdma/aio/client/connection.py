@@ -57,7 +57,8 @@ class Connection:
         answering: answers the server's calls; None: they are dropped.
         metrics: the Prometheus metrics that include the connection; None: none.
         kerberos: puts all calls under RPCSEC_GSS; None: calls carry the credential of the transport connection.
-        warn_after_s: as `ConnectOptions.warn_after_s`.
+        warn_after_s: the silence in seconds of a server with unanswered calls after which the log has a warning; None
+            or 0: never.
     """
 
     def __init__(

@@ -72,8 +72,8 @@ class Times:
 class Outcome:
     """The calls of one procedure that ended with one status.
 
-    `ops` is their number, `bytes_sent` and `bytes_recv` their octets, `times` their durations by part: "queue",
-    "handler", "rtt" and "execute", as in `OperationStatistics`.
+    `ops` is their number, `bytes_sent` and `bytes_recv` their octets, `times` their durations by part: "queue" (until
+    the last Send, or until the handler begins), "handler", "rtt" (from the last Send on) and "execute" (the whole).
     """
 
     ops: float = 0.0

@@ -130,7 +130,8 @@ class RdmaDialer:
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
-            HostNotFound, NotPermitted: as `dial`.
+            HostNotFound: the host name has no address.
+            NotPermitted: the process may not take a reserved port.
             ConnectFailed: both attempts, or the only one, failed.
         """
         newest, fallback = self._names[0], self._names[-1]
@@ -205,7 +206,10 @@ class RdmaDialer:
 
 
 def with_added_cause(error: ConnectFailed, more: str) -> ConnectFailed:
-    """Returns a copy of `error` whose message has `more` behind the cause, before the last "; " and the remedy."""
+    """Returns a copy of `error` whose message has `more` behind the cause, before the last "; " and the remedy.
+
+    A message without "; " has `more` at its end. `more` is inserted unchanged, and so begins with its own separator.
+    """
     cause, semicolon, remedy = str(error).rpartition("; ")
     return ConnectFailed(f"{cause}{more}; {remedy}" if semicolon else f"{remedy}{more}", refused=error.refused)
 

@@ -352,7 +352,7 @@ class ConnectionKeeper:
             lost.cancel()
 
     async def _ask(self, connection: SingleConnection, keep_alive: KeepAlive) -> None:
-        """Makes one NULL call on `connection` and records its answer, even an error reply, for `keep_alive`.
+        """Makes one NULL call on `connection`, and reports its answer, even an error reply, to `keep_alive`.
 
         Raises:
             TransportClosed: the connection has ended meanwhile, perhaps because the deadline of `keep_alive` has

@@ -104,10 +104,10 @@ class ReturningClient:
         Args:
             procedure: the procedure.
             args: its arguments.
-            into: a writable buffer for the result's DDP-eligible item, as in `rpcrdma.rpc.Caller.call`; None: new
-                memory.
+            into: a writable buffer for the result's DDP-eligible item, see `rpcrdma.rpc.Caller.call`; None: new memory.
             timeout_s: the time limit in seconds, waiting for the client included; None takes that of the constructor.
-            placement: how the round-trip extension moves bulk items, as in `rpcrdma.Connection.call`.
+            placement: how the round-trip extension moves the call's bulk items: a value of
+                `rpcrdma.extension.Preference`; "": as `RdmaServerConfig.extension` sets.
 
         Returns:
             The decoded result.

@@ -80,11 +80,11 @@ class RdmaCallsTaken:
         return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
 
     def on_call(self, call: ServerCall) -> None:
-        """Answers a call that has arrived, or defers it for `answer_deferred`.
+        """Answers a call that has arrived, or defers it: `answer_deferred` answers it later.
 
-        The call is deferred if earlier calls are, if RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies wait to be sent, or
-        if the first call of this turn was more than CONNECTION_TURN_S seconds ago. It is dropped, without a reply, if
-        the connection has no `answering`, and after `drain`.
+        The call is deferred if earlier calls are deferred, if RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies wait to be
+        sent, or if the first call of this turn was more than CONNECTION_TURN_S seconds ago. It is dropped, without a
+        reply, if the connection has no `answering`, and after `drain`.
         """
         if self._draining or self._answering is None:
             self.drop(call)
@@ -186,7 +186,7 @@ class RdmaCallsTaken:
     def refuse(self, call: ServerCall) -> bool:
         """Refuses `call` by RDMA_ERROR (version 1: ERR_CHUNK, version 2: RDMA2_ERR_SYSTEM), and releases its memory.
 
-        Returns True, as `CallSource.refuse` asks; also after the end of the connection, when the call is dropped.
+        Returns True, since RDMA has such an error; also after the end of the connection, when the call is dropped.
         """
         if self._ended:
             self.drop(call)

@@ -118,8 +118,8 @@ class TcpCallsTaken:
         """Whether the client has taken more than RPC_STALLED_S seconds to send the call that is being received.
 
         The time runs from the beginning of the call, and anew when this side reads again after a pause. While this side
-        does not read, the value is False, unless it lacks memory for the call and the socket has no unread octets: then
-        the client has sent nothing more, and the time counts.
+        does not read, the value is False; but if this side lacks memory for the call, and the socket has no unread
+        octets, the client has sent nothing more, and the time counts.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
@@ -130,8 +130,8 @@ class TcpCallsTaken:
         """Answers the call in a received record, if the bounds permit it.
 
         A server has bounds on unanswered calls and their octets, on unsent replies, and on memory; beyond these it
-        keeps the call for `go_on`. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one with
-        SYSTEM_ERR. A draining server, and a client without services, drop the call without a reply.
+        holds the call until `go_on`. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one
+        with SYSTEM_ERR. A draining server, and a client without services, drop the call without a reply.
         """
         if self._active:
             if self._answering is None:
@@ -179,7 +179,7 @@ class TcpCallsTaken:
     def stop_reading(self) -> None:
         """Sets `draining`: calls of the peer that are held, or arrive later, are not begun, and get no reply.
 
-        Reading stops, unless this side awaits replies to calls of its own: then it goes on until the connection ends.
+        Reading stops; but if this side awaits replies to calls of its own, it reads on until the connection ends.
         """
         self.draining = True
         if not self._pending:

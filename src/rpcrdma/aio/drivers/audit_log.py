@@ -23,9 +23,9 @@ __all__ = ["AuditFile", "AuditLog", "Destination", "Journal", "NotWritten", "Now
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _AT_ONCE: Final = 256
-"""Records that are written by one call of the system."""
+"""The most records that one system call writes."""
 _CLOSE_S: Final = 2.0
-"""Seconds for the records that wait when the server stops."""
+"""The most seconds for which a stopping server waits until the remaining records are written."""
 _JOURNAL: Final = "/run/systemd/journal/socket"
 
 
@@ -88,7 +88,7 @@ class AuditFile:
 
         Raises:
             NotWritten: the disk has taken only the first records, or none, or the path cannot be opened again. No part
-                of a line is left in the file, unless that cannot be shortened (chattr +a).
+                of a line is left in the file, unless the file cannot be shortened (chattr +a).
         """
         lines = b"".join(record + b"\n" for record in records)
         whole = 0

@@ -53,7 +53,7 @@ _QUIET_S = 0.5
 class IwarpDriver:
     """Moves data between an iWARP queue pair and its connected, non-blocking TCP socket; implements `Driver`.
 
-    `TcpLink.open` makes it; `on_turn` and `on_closed` are those of `Link.open`.
+    `TcpLink.open` makes it.
 
     Args:
         loop: the event loop.

@@ -49,7 +49,7 @@ class LimitedLog:
 
     Args:
         logger: the destination.
-        clock: returns seconds; None: a monotonic clock, that of `loop_clock`.
+        clock: returns seconds; None: the clock of the running event loop, or without one that of the machine.
         later: calls a function after a delay in seconds; by default by the running event loop.
     """
 
@@ -81,12 +81,12 @@ class LimitedLog:
         """Logs an event at once, or only counts it if `most` events of its kind were logged within the minute.
 
         Args:
-            level: the level, as in `logging`.
+            level: the level, a number of `logging` such as `logging.WARNING`.
             kind: any text that names the kind of event; it must contain no data of a peer.
             message: the text with % placeholders.
             args: the values for the placeholders.
             error: the exception whose traceback is logged; None: no traceback.
-            extra: as in `logging.Logger.log`.
+            extra: attributes of the log record, by name; None: none.
             most: the number of events of this kind that are logged at once within a minute.
             host: the address of the peer, whose events are a kind of their own, together with those of its IPv6 network
                 of 64 bits (`network_of`); "": the events of all peers are one kind.

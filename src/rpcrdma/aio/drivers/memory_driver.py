@@ -19,8 +19,8 @@ Q = TypeVar("Q", bound=PostingQueuePair)
 class MemoryDriver(ABC, Generic[Q]):
     """Base of drivers whose queue pairs are joined in memory, without a socket; implements `Driver`.
 
-    Subclasses carry out posted work (`_move`) and end the connection for the peer (`_part`). `on_turn` and `on_closed`
-    are those of `Link.open`.
+    Subclasses carry out posted work (`_move`) and end the connection for the peer (`_part`). `on_turn` is called when
+    the queue pair may have completions or events, `on_closed` once, when everything is released.
     """
 
     __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "protection_domain", "queue_pair")

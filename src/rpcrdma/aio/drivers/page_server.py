@@ -78,8 +78,9 @@ class PageServer:
 
     `pages` maps each path to an asynchronous function that takes the `Request` and returns the `Answer`; it runs in the
     event loop of the server's thread, and must not block. Any other path, and any method but GET and HEAD, gets status
-    404; an exception of such a function is logged and becomes status 500. At METRICS_CONNECTIONS_MAX connections a
-    further one displaces the oldest.
+    404; an exception of such a function is logged and becomes status 500. A request that does not parse gets status
+    400, one whose head exceeds METRICS_REQUEST_OCTETS_MAX octets 431. At METRICS_CONNECTIONS_MAX connections a further
+    one displaces the oldest.
     """
 
     def __init__(self, pages: Mapping[str, Page]) -> None:

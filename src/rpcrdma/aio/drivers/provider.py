@@ -170,7 +170,8 @@ class Link(Protocol):
             The driver.
 
         Raises:
-            ConnectFailed: the provider cannot make the queue pair, and has ended the link as `refuse` does.
+            ConnectFailed: the provider cannot make the queue pair. It has released the link, and has refused the peer
+                if that has asked for the connection, so that `refuse` is not called.
         """
 
     def refuse(self) -> None:

@@ -160,7 +160,9 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 async def addresses_to_listen_at(host: str, port: int) -> list[tuple[Any, ...]]:
-    """Looks up the addresses of a host of this machine, as `addresses_of` does those of a server.
+    """Looks up the addresses of a host of this machine: at least one tuple, as `getaddrinfo` returns.
+
+    Returns these tuples, for stream sockets, in the order of preference.
 
     Raises:
         OSError: the name has no address.

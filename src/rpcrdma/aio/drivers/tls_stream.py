@@ -216,9 +216,19 @@ async def _session(
     where: str,
     addressed: tuple[int, int],
 ) -> TlsSocket:
-    """Does the work of `begin_tls`, but leaves `sock` open, and raises OSError if the connection has failed.
+    """Sends a server the TLS probe (RFC 9289 section 4.1), makes the handshake as the client, and returns the session.
 
-    `context` is an SSL context, not a function. Other arguments, and HostAuthenticationFailed, are as in `begin_tls`.
+    Args:
+        sock: the connected, non-blocking socket, which stays open in any case.
+        context: the SSL context of the client.
+        names: the host names of which the server's certificate must have one; empty: any.
+        server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
+        where: the server's HOST:PORT, for error messages.
+        addressed: the number and the version of the RPC program that the probe names.
+
+    Raises:
+        HostAuthenticationFailed: the server offers no TLS, or either host refuses the other.
+        OSError: the connection has failed.
     """
     loop = asyncio.get_running_loop()
     xid = random_bits(32)

@@ -43,7 +43,8 @@ class VerbsDriver:
         device: the device, which reports its loss to the driver; None: it is not watched.
         queue_pair: the queue pair, which the driver releases at its end.
         timer: the connection's timer, which the driver stops at its end.
-        on_turn, on_closed: as in `Link.open`.
+        on_turn: called when the queue pair may have completions or events.
+        on_closed: called once, at the end of the connection.
         config: the settings, of which `busy_poll_s` is used.
     """
 

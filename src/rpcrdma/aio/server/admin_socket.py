@@ -155,7 +155,7 @@ class AdminSocket:
     def _remove_stale(self, directory: int, address: str) -> None:
         """Removes the socket if no process listens at it; no effect if there is none.
 
-        `directory` is a descriptor of the socket's directory, `address` a path of the socket, as of `reachable_path`.
+        `directory` is a descriptor of the socket's directory, `address` a path of the socket of under 108 octets.
 
         Raises:
             SocketInUse: a server listens there.

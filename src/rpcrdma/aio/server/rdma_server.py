@@ -50,7 +50,8 @@ class RdmaServerConfig:
     Raises:
         ValueError: `rpcrdma_version` or `extension` is unknown, or a number is negative or not finite.
         TypeError: an option is unknown, or a number has another type.
-        LocalProtocolError: as `all_extensions`.
+        LocalProtocolError: two extensions, or one and the protocol, use the same number of a header type, property
+            or error.
     """
 
     connections_max: int = field(default_factory=connections_that_fit)
@@ -77,8 +78,9 @@ class RdmaServerConfig:
     """One of `rpcrdma.extension.VERSION_CHOICES`: the only version that the server speaks; "auto" takes each
     client's, as its first message shows it."""
     provider: ProviderChoice = "auto"
-    """As `ConnectOptions.provider`, but "auto" listens over the software RNIC and over the RDMA device of the
-    address, if any. `?provider=NAME` at the end of a URL to listen at takes precedence."""
+    """The carrier of RDMA: "iwarp" is the software RNIC, "verbs" an RDMA device of this machine; or a provider of your
+    own, see `rpcrdma.provider`. "auto" listens over the software RNIC and over the RDMA device of the address, if any.
+    `?provider=NAME` at the end of a URL to listen at takes precedence."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Settings of the software RNIC; unused by a provider of your own."""
     verbs: VerbsConfig = field(default_factory=VerbsConfig)
@@ -168,7 +170,7 @@ class RdmaServer:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
         The keys of the result are host and port, the values names of providers and RDMA devices. `port` 0 takes a free
-        port. `provider` None takes that of `config`.
+        port. `provider` None takes `RdmaServerConfig.provider`.
 
         Raises:
             OSError: no provider can listen there.

@@ -330,7 +330,7 @@ class Server:
             rdma_idle_s: seconds after which an idle RDMA connection ends; None or 0: never.
             tcp_idle_s: seconds after which an idle TCP connection ends, for later ones; None or 0: never.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
-            calls_per_host: as `ServeOptions.calls_per_host`, not 0; None: no bound, clients take turns.
+            calls_per_host: the most calls of one host in threads at a time, at least 1; None: clients take turns.
         """
         tcp = replace(self._options.tcp, idle_s=tcp_idle_s)
         options = replace(self._options, tcp=tcp, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
@@ -477,7 +477,7 @@ def serve(
 
     Args:
         services: the programs with their handlers; those with `OVER_RDMA = False` are offered at `tcp://` URLs only.
-        listen: the URLs, as for `Server.listen`.
+        listen: the URLs: `tcp://HOST[:PORT]` or `rdma://HOST[:PORT][?provider=NAME]`; port 0 takes a free port.
         options: the settings; None for the defaults.
 
     Returns:

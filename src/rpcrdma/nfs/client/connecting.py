@@ -127,8 +127,21 @@ async def mount_path(
 ) -> MountedFilesystem:
     """Mounts the export that holds `url.path`, over a new connection, which `close` of the result closes.
 
-    Whether the path below the export exists is not checked. Arguments and errors are those of `nfs_open`, except that
-    `url` is parsed, `options` is required, and types are not checked. After an error no connection is left.
+    Whether the path below the export exists is not checked. After an error no connection is left.
+
+    Args:
+        url: the parsed URL.
+        mount_port: the TCP port of MOUNT for a URL that names none; None: the usual places, one after the other.
+        options: the settings of the connection.
+        files: bounds of calls in flight, copies and listings; None for the defaults.
+
+    Raises:
+        NotPermitted: `options.reserved_port` is wanted, but not allowed.
+        ConnectFailed: NFS or MOUNT cannot be reached; the message names the remedy.
+        UserAuthenticationFailed: the export asks for a security flavor that this client cannot prove, or does not take
+            `options.security`.
+        NfsError: the server refuses to mount; FileNotFoundError: there is no such export.
+        RpcRdmaError: a call fails otherwise, as by CallTimeout.
     """
     async with AsyncExitStack() as stack:
         asking = unproved(options)

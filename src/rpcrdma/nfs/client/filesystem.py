@@ -187,7 +187,9 @@ class NfsFilesystem(ObjectCalls):
             Each path once, directory by directory, without a slash at the end; relative if `pattern` is.
 
         Raises:
-            OSError: an error for `onerror`, if that is None; and see `scandir`.
+            OSError: without `onerror`, the first such error.
+            RpcRdmaError: an error of `Caller.call`, or the server lists the same entries without end, or, without
+                `onerror`, an invalid name.
             ValueError: the pattern is empty.
         """
         async for found in glob_tree(self._volume, text_of(pattern), include_hidden=include_hidden, onerror=onerror):
@@ -384,7 +386,8 @@ class NfsFilesystem(ObjectCalls):
             path: the path of the copy at the server, or a directory in which the copy gets the file's name.
             progress: called with (files, octets) done so far.
             sparse: whether holes are not read, and zeros not sent.
-            resume: as in `download`, for the copy at the server.
+            resume: whether a copy at the server with the local file's size and mtime is left as it is, and the partial
+                copy of a file larger than one WRITE is kept after an interruption, for the next copy to continue.
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.
@@ -414,18 +417,19 @@ class NfsFilesystem(ObjectCalls):
     ) -> CopyReport:
         """Copies a directory from the server with all contents, times, symbolic links and hard links.
 
-        Modes are those of `download`. Nothing outside of `local` is written, even for hostile names and links. An
-        existing directory keeps its mode and times, unless `exact_modes`. Returns the numbers of copied objects, and
-        the failures, which `CopyReport.check` raises.
+        New objects get the server's permissions within the umask; existing directories keep their modes and times, and
+        copies that replace local files the modes of those, unless `exact_modes`. Nothing outside of `local` is written,
+        even for hostile names and links. Returns the numbers of copied objects, and the failures, which
+        `CopyReport.check` raises.
 
         Args:
             path: the path of the directory at the server.
             local: the local path of the copy, a directory that may exist.
             progress: called with (files, octets) done so far.
             exact_modes: whether all objects get the server's permissions (0o777).
-            sparse: see `download`.
-            resume: see `download`.
-            exclude: see `NfsFilesystem`.
+            sparse: whether runs of zeros are left out as holes.
+            resume: whether each file is resumed, see `download`.
+            exclude: shell patterns of entries to leave out, see `NfsFilesystem`.
 
         Raises:
             OSError: `path` is no directory (NotADirectoryError), or `local` cannot be made.
@@ -458,9 +462,9 @@ class NfsFilesystem(ObjectCalls):
             path: the path of the copy at the server, a directory that may exist.
             progress: called with (files, octets) done so far.
             exact_modes: whether existing directories get the modes and times of their originals, too.
-            sparse: see `upload`.
-            resume: see `download`.
-            exclude: see `NfsFilesystem`.
+            sparse: whether holes are not read, and zeros not sent.
+            resume: whether each file is resumed, see `upload`.
+            exclude: shell patterns of entries to leave out, see `NfsFilesystem`.
 
         Raises:
             OSError: `local` cannot be opened, or the server refuses `path`, as FileExistsError if a file is there.

@@ -70,8 +70,13 @@ async def entry_pages(
     for by LOOKUP; if the server refuses it, the entry has the error as `refusal`. Entries removed meanwhile are left
     out. READDIR is used if the server has no READDIRPLUS.
 
-    Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
-    the errors of invalid names; None raises RemoteProtocolError.
+    `names_max` is the number of names after which no further reply is asked for. `refused` gets the error of each name
+    that is not valid; None: the error is raised.
+
+    Raises:
+        NfsError: the directory cannot be read.
+        OSError: EOVERFLOW: the listing continues after `names_max` names.
+        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an invalid name.
     """
     procedures = volume.procedures
     listing = _Listing(procedures, directory, (await volume.sizes()).listing, names_max, refused)

@@ -134,7 +134,7 @@ class _Silence(CallTimeout):
 
 
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
-    """Returns a new connection to the host and port of `url`, for NFS and MOUNT. Raises: as `rpcrdma.connect`."""
+    """Returns a new connection to the host and port of `url`, for NFS and MOUNT; raises as `rpcrdma.connect`."""
     connection = await connect(str(replace(url, path="", mount_port=None)), v3.PROGRAM, options=options)
     # The NULL calls that ask for a sign of life stay those of NFS.
     connection.program = None
@@ -188,7 +188,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
         NotPermitted: this process may not take a reserved port.
         ConnectFailed: NFS does not answer, or no MOUNT service; the message names the ports that were tried.
         NfsError: no export of a server of version 4 alone is open to this host.
-        CallTimeout, RpcRdmaError: as `mount_export`.
+        CallTimeout, RpcRdmaError: a service stays silent, breaks the protocol, or asks for more protection.
     """
 
     async def listed(caller: Caller, port: int) -> list[Exported]:

@@ -104,7 +104,11 @@ class ObjectCalls:
         return stat_from(await self._volume.attributes(node))
 
     async def lstat(self, path: Path) -> Stat:
-        """Returns the attributes of the object at `path`, or of a symbolic link there itself; errors as `stat`."""
+        """Returns the server's present attributes of the object at `path`, or of a symbolic link there itself.
+
+        Raises OSError (ELOOP: more than 40 links on the way), `NfsError` if the server refuses, such as
+        FileNotFoundError, and the errors of `Caller.call`.
+        """
         return await self.stat(path, follow_symlinks=False)
 
     async def exists(self, path: Path) -> bool:

@@ -128,7 +128,7 @@ async def registered_port(host: str, program: int, version: int, *, timeout_s: f
 
     Raises:
         ConnectFailed: no port mapper answers, or the program is not registered; the message names the remedy.
-        RpcRdmaError: see `registrations`.
+        RpcRdmaError: the answer is malformed (DecodeError), or another error of `Caller.call`, such as CallTimeout.
     """
     remedy = f"write the port of the server: tcp://{authority(host, 'PORT')}"
     try:

@@ -256,7 +256,10 @@ class Resolver:
 
     @contextlib.contextmanager
     def changing(self, directory: Node, name: str) -> Iterator[None]:
-        """Does as `forget` at the end of the block, which calls the server to change the name."""
+        """A context manager that drops the cached entry of `name` in `directory` at the end of its block.
+
+        The block calls the server to change the name. LOOKUPs under way at the end add no entry.
+        """
         try:
             yield
         finally:

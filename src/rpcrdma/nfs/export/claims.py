@@ -94,13 +94,17 @@ class _File(Generic[S, L]):
         """Holders of delegations; None: there has been none."""
 
     def count(self, bits: int, change: int) -> None:
-        """Adds `change` (1 or -1) to `counts` for each of `bits`, as in `shares`."""
+        """Adds `change` (1 or -1) to the number in `counts` for each bit that is set in `bits`.
+
+        The bits are READ and WRITE for the access that a holder has, and READ << 2 and WRITE << 2 for what it denies
+        to others.
+        """
         for place in range(4):
             if bits >> place & 1:
                 self.counts[place] += change
 
     def has_any(self, bits: int) -> bool:
-        """Returns whether any holder has one of `bits`, as in `shares`."""
+        """Returns whether any holder has one of the `bits`: READ and WRITE (access), and these two << 2 (denied)."""
         return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
 

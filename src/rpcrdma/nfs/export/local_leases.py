@@ -219,7 +219,11 @@ class LocalLeases:
         return self._reports
 
     def is_broken(self, leased: _LeasedFile) -> bool:
-        """Returns `LocalLease.broken` of a lease on `leased`, and remembers it for `pass_by`."""
+        """Returns whether a local process waits to write a leased file, or may have changed it (`LocalLease.broken`).
+
+        Asks the kernel, unless that has reported such a process already. `leased.seen` keeps the result: the lease's
+        owner knows of the process if it is True, and `pass_by`, called after a time limit, then leaves the lease alone.
+        """
         # Another thread may give the lease up, and close the descriptor.
         with self._lock:
             leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)

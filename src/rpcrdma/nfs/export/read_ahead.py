@@ -194,10 +194,10 @@ class BlockCache:
         return fetch
 
     def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Registers and returns a new request for blocks `first` to `last` of a file, for the caller to pass to `_run`.
+        """Registers and returns a new request for the blocks `first` to `last` of a file, the last one included.
 
-        The request ends before the first block that is in the cache or requested already, so it may be for none. The
-        caller holds the lock.
+        The request ends before the first block that is in the cache or requested already, so it may have no blocks. The
+        caller, which holds the lock, passes it to `_run` afterwards, which fetches the blocks.
         """
         handle, change = file.handle, file.change
         fetch = _Fetch(first, 0)
@@ -269,10 +269,10 @@ class BlockCache:
                 self._ahead -= 1
 
     def _ahead_of(self, file: RemoteFile, offset: int, octets: int) -> _Fetch | None:
-        """Records a read of `octets` octets at `offset`; returns a registered request for blocks after it, for `_run`.
+        """Records a read of `octets` octets at `offset`; returns a registered request for the blocks after it.
 
-        Returns None if reads are not in sequence, enough is fetched ahead, or too many fetches are running. The caller
-        holds the lock.
+        The caller, which holds the lock, passes the request to `_run` afterwards, which fetches the blocks. Returns
+        None if reads are not in sequence, enough is fetched ahead, or too many fetches are running.
         """
         end = offset + octets
         reader = self._readers.get(file.handle)

@@ -30,7 +30,7 @@ class CallTrigger:
     answer: dict[str, Any]
     """The pattern of the answer to the last step."""
     parts: Sequence[Any]
-    """The named parts of the reverse call's arguments, for `parts_of`."""
+    """The parts of the reverse call's arguments, each [NAME, KIND]; `parts_of` describes the kinds."""
     results: Any
     """The octets (docs/send.md) of the results of a reply to the reverse call."""
     ending: Sequence[Step]

@@ -79,9 +79,9 @@ def _until(
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
     """Returns the pattern of a well-formed inline call (RDMA_MSG) of one of these RPC procedures; none stands for any.
 
-    `other_list` has the patterns of chunk lists by name (`reads`, `writes`, `reply`), as `reads=[]` for a call without
-    a Read list: the caller names the lists that must not have data of these procedures. Other lists may have any
-    content, or be empty.
+    `other_list` has the patterns of chunk lists by name (`reads`, `writes`, `reply`), such as `reads=[]` for a call
+    without a Read list: the caller names the lists that must not have data of these procedures. Other lists may have
+    any content, or be empty.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
@@ -127,7 +127,8 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers a faulty access to its memory with a Terminate with one of `codes`.
 
-    `wrong` is the step that makes the access, after a call. A code is 0xLTCC, as in `terminates`.
+    `wrong` is the step that makes the access, after a call. A code is 0xLTCC: layer, error type and error code of the
+    Terminate.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 

@@ -32,7 +32,7 @@ OLD = "5a" * _OLD_OCTETS
 _SHOWN_MAX = 900
 """The most octets of a READ that shows written data: its reply is inline in each version."""
 READ_RESULTS = [["status", 4], ["attributes", "attributes"], ["count", 4], ["end", 4], ["data", "opaque"]]
-"""The named parts of a successful READ's results (RFC 1813 section 3.3.6), for `parts_of`."""
+"""The parts of a successful READ's results (RFC 1813 section 3.3.6), each [NAME, KIND]; see `parts_of` for kinds."""
 _OLD_PLUS, _SHOWN_PLUS = 12, 13
 
 

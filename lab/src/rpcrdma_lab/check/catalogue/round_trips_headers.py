@@ -1,7 +1,7 @@
 """Mistakes in headers of the round-trip extension, with the outcome of each (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is "BAD_XDR" or a list of patterns: a report, or
-the answers that the draft leaves open.
+Each mistake is a row of the type `Mistake` of `rpcrdma_lab.check.catalogue.headers`. Its outcome is "BAD_XDR" or a
+list of patterns: a report, or the answers that the draft leaves open.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fi
     """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are where `items` say.
 
     Each item has "type", and the "numbers" of receive buffer segments or memory "segments". `bulk` are octets
-    (docs/send.md) for the first segment of the receive buffer; None: none. `fields` are as in `request`.
+    (docs/send.md) for the first segment of the receive buffer; None: none. "body", "cut" and "append" of `fields` are
+    fields of the message (docs/send.md), the others are fields of its header.
     """
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
     at = {"at": {"given": "2.segment_at"}}

@@ -94,7 +94,8 @@ class Family:
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
         """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` replace header fields.
 
-        `plus` is added to the check's first XID. Unless None, `results` are octets (docs/send.md) that end its results.
+        `plus` is added to the check's first XID. `results` are octets (docs/send.md) with which the reply's results
+        must end; None permits any.
         """
         message = self.accepted(plus, **fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}

@@ -1,7 +1,7 @@
 """Checks of transport headers of version 2: mistakes, with the outcome of each.
 
-Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error, or a list of patterns if
-the draft states no reaction or allows more than one.
+Each mistake is a row of the type `Mistake` of `rpcrdma_lab.check.catalogue.headers`. Its outcome is the name of an
+error, or a list of patterns if the draft states no reaction or allows more than one.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class _WatchedDriver:
 class _WatchedCompletions(deque[Completion]):
     """A view of the completion queue `inner`; `popleft` calls `on_received` for each successful receive.
 
-    Only `popleft` and the length are those of `inner`.
+    Only `popleft` and `len` work: any other method sees an empty queue.
     """
 
     def __init__(self, inner: deque[Completion], on_received: Callable[[], None]) -> None:

@@ -110,7 +110,7 @@ class WorldClient:
     async def finish(self) -> None:
         """Makes the last calls of the world, when all faults are over, and closes the connection.
 
-        The calls are recorded as those of `run`; a checker demands that they succeed.
+        The history records these calls like all others; a checker demands that they succeed.
         """
         assert self._connection is not None
         last = PlannedCall(_LAST, "transfer", 100, 0.0, into=False, stable=True, name=0)

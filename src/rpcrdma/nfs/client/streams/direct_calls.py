@@ -122,8 +122,12 @@ async def read_direct(
     """Fills `buffer` from `offset` in the file `node`, with at most `FileOptions.direct_calls` READs in flight.
 
     Returns the number of octets read, less than `len(buffer)` only where the file ends. When it returns or raises, no
-    READ can write to `buffer` any more. `hear`, unless None, gets the attributes of each reply. Errors are those of
-    `read_whole` and `Volume.sizes`, and ValueError for a negative `offset`.
+    READ can write to `buffer` any more. `hear`, unless None, gets the attributes of each reply.
+
+    Raises:
+        ValueError: `offset` is negative.
+        NfsError: the server refuses; and the errors of `Caller.call`.
+        RemoteProtocolError: the server returns no data and does not say that the file ends.
     """
     check_offset(offset)
     procedures, call_octets = volume.procedures, (await volume.sizes()).read_max
@@ -202,7 +206,7 @@ async def write_direct(
 
     Raises:
         NfsError: the server refuses.
-        RemoteProtocolError: see `write_whole`.
+        RemoteProtocolError: the server's answer fits no WRITE.
     """
     starts = list(range(0, len(data), call_octets))
     in_vain = 0

@@ -305,8 +305,8 @@ class NfsFile:
             ahead: the most octets, at least 0, to fetch behind those, which is not waited for.
 
         Returns:
-            (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them in
-                the same block that have been fetched already, maybe none, valid as long as those of `views`).
+            (the octets, fewer than `size` only at the end of the file; a view of the octets behind them in the same
+                block that have been fetched already, maybe none, valid until the next read but `pread`, `preadinto`).
 
         Raises:
             NfsError: the server refuses.
@@ -332,8 +332,9 @@ class NfsFile:
     async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy or a move of the position; returns the number of octets read.
 
-        Fewer octets than `buffer` has are read only at the end of the file. Errors are those of `pread`, and TypeError
-        or LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        Fewer octets than `buffer` has are read only at the end of the file. Raises `NfsError` if the server refuses,
+        ValueError if the file is closed, was not opened for reading, or `offset` is negative, and TypeError or
+        LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await read_direct(self._volume, self._node, offset, as_view(buffer, "buffer", writable=True))
@@ -358,8 +359,9 @@ class NfsFile:
     async def pwrite(self, data: Memory, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position; returns its length.
 
-        The data is sent as by `write`. If the file is open for appending, data written before is flushed first, and
-        `data` is written at `offset` all the same. Errors are those of `write`; a negative `offset` is a ValueError.
+        The data is sent when a block is full, or by `flush`. If the file is open for appending, data written before is
+        flushed first, and `data` is written at `offset` all the same. Raises `NfsError` if this or an earlier write has
+        failed, ValueError if the file is closed or read-only, or `offset` is negative, TypeError as `write`.
         """
         if self._mode.appends:
             await self.flush()

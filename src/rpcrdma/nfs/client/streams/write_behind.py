@@ -130,8 +130,8 @@ class WriteBehind:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
         Full blocks are sent; the call waits while memory is full or the most WRITEs are in flight. With `append` the
-        data is written at the end that the file has when it is sent, and `offset` is the expected end. Data of more
-        blocks than may be in flight is not copied, unless it is appended: it is on stable storage when this returns.
+        data is written at the end that the file has when it is sent, and `offset` is the expected end. Without
+        `append`, data of more blocks than may be in flight is not copied: it is on stable storage when this returns.
         A cancelled append has copied nothing, or, if a part of `data` was sent already, ends the writing.
 
         Raises:
@@ -272,7 +272,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends all unsent data, and waits until all replies have arrived; keeps an error for `_check` to raise."""
+        """Sends all unsent data, and waits until all replies have arrived; keeps an error, which `_check` raises."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)

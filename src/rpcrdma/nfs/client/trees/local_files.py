@@ -133,8 +133,8 @@ def open_directory(path: str, directory: int | None = None) -> int:
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
     """Opens the directory `path`, or makes it and missing directories above; returns (descriptor, whether made).
 
-    The caller closes the descriptor. `mode` and `exact` are those of `create_directory`, for a new directory; new ones
-    above have the default mode. Raises OSError.
+    The caller closes the descriptor. A new directory at `path` is to get `mode`, less the umask unless `exact`; until
+    `finish_directory` its owner has all rights. New ones above have the default mode. Raises OSError.
     """
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
@@ -172,9 +172,8 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
 def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
     """Gives a directory whose entries are complete its mode and times, and closes its descriptor `directory`.
 
-    `mode` and `exact` are those of `create_directory`: with `exact` the mode is `mode`, without it only rights of the
-    owner that `mode` lacks are removed. `times_ns` is (access, modification) in ns since 1970. Raises OSError; the
-    descriptor is closed in any case.
+    With `exact` the mode becomes `mode`; without it, only rights of the owner that `mode` lacks are removed.
+    `times_ns` is (access, modification) in ns since 1970. Raises OSError; the descriptor is closed in any case.
     """
     try:
         if exact:

@@ -50,7 +50,8 @@ async def download_tree(
 ) -> CopyReport:
     """Copies the directory `node` to the local path `local`, its files by `transfer`.
 
-    Arguments and result are those of `NfsFilesystem.download_tree`.
+    `exact_modes`: whether all objects get the server's permissions, whatever the umask is. `exclude` has shell patterns
+    of entries to leave out. Returns the numbers of copied objects, and the failures.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: `node` is no directory.
@@ -80,8 +81,9 @@ async def upload_tree(
     """Copies the contents of the local directory `local` into the directory of `place`, its files by `transfer`.
 
     `place`, which is called when `local` is open, returns (the directory at the server, whether it was made for this
-    copy, and so gets mode and times of the original). The other arguments and the result are those of
-    `NfsFilesystem.upload_tree`.
+    copy, and so gets mode and times of the original). `exact_modes`: whether existing directories get the modes and
+    times of their originals, too. `exclude` has shell patterns of entries to leave out. Returns the numbers of copied
+    objects, and the failures.
 
     Raises:
         OSError: the local directory cannot be opened; the errors of `place`; and the errors of `TreeWork.run`.

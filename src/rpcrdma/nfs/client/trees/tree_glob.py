@@ -110,14 +110,16 @@ class _Pending:
 async def glob_tree(
     volume: Volume, pattern: str, *, include_hidden: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[str]:
-    """Yields each path that matches `pattern` once, as `NfsFilesystem.glob` does, whose other errors it raises.
+    """Yields each path that matches `pattern` once, directory by directory; relative if `pattern` is.
 
-    `include_hidden`: whether wildcards match names that begin with a dot. `onerror` is called with each
-    OSError, unless it only shows that nothing is at a path.
+    `**` follows no symbolic links. `include_hidden`: whether wildcards match names that begin with a dot. `onerror` is
+    called with each OSError, except those that only show that nothing is at a path.
 
     Raises:
         ValueError: the pattern is empty.
-        OSError: an error for `onerror`, if that is None.
+        OSError: without `onerror`, the first such error.
+        RpcRdmaError: an error of `Caller.call`, or the server lists the same entries without end, or, without
+            `onerror`, an invalid name.
     """
     if not pattern:
         raise ValueError("the pattern is empty")

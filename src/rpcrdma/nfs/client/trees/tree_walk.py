@@ -136,8 +136,10 @@ async def walk_tree(
 ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
     """Yields (path, names of subdirectories, other names) for `top` and each directory below it.
 
-    Works as `NfsFilesystem.walk`, and raises RpcRdmaError as it does. `top` is an absolute path. `onerror` is called
-    with each OSError; None ignores them.
+    Symbolic links are not followed. `top` is an absolute path. `topdown`: whether a directory precedes its
+    subdirectories; the caller may then remove names from the yielded list of subdirectories, which are not walked.
+    `onerror` is called with each OSError; None ignores them. Raises RpcRdmaError: an error of `Caller.call`, or the
+    server lists the same entries without end.
     """
     tell = OnError(onerror or (lambda _error: None))
     pending: list[_Pending] = []

@@ -376,8 +376,8 @@ class TreeWork(Generic[C]):
         """Links `item` to the copy of its file under another name; copies `item` if there is none or the link fails.
 
         Waits first while the file is being copied under another name. Counts in `report` a link, or the properties that
-        the copy lacks. `folder`: the directory of `item`. `file`: the file's identity (`item.shared`). Raises as
-        `_copy`.
+        the copy lacks. `folder`: the directory of `item`. `file`: the file's identity (`item.shared`). Raises OSError,
+        RpcError or RemoteProtocolError.
         """
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
@@ -402,8 +402,9 @@ class TreeWork(Generic[C]):
         """Copies an entry; if disk or quota is full, waits until no other copy is in progress, and copies it again.
 
         So files that are copied at once do not fill the disk together, all fail, and leave it empty. The first error is
-        raised at once if no other copy was in progress, and after the wait if the entry still does not fit. Returns and
-        raises as `CopyDirection.copy`.
+        raised at once if no other copy was in progress, and after the wait if the entry still does not fit. For a file
+        with several names, returns (the place of the copy, the octets of memory that the place takes); None for others,
+        or if the copy cannot be linked. Raises OSError, RpcError or RemoteProtocolError.
         """
         async with self._alone:
             self._copying += 1

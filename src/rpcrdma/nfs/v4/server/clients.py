@@ -351,9 +351,9 @@ class ClientTable:
     def confirm(self, client: Client, now_s: float) -> None:
         """Confirms `client`, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
 
-        If the earlier record has state, raises InTheWay, or Refused (NFS4ERR_CLID_INUSE) if that record is of another
-        principal and has a lease. Raises Refused (NFS4ERR_DELAY) if the earlier record is about to end. `now_s` is in
-        monotonic seconds.
+        Raises Refused (NFS4ERR_DELAY) if that record is about to end. If it has state, raises InTheWay: it has to end
+        first, and the caller tries again; but Refused (NFS4ERR_CLID_INUSE) if it has state, a lease and another
+        principal. `now_s` is in monotonic seconds.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)

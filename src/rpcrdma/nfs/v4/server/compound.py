@@ -137,7 +137,7 @@ class Compound:
 
     @property
     def next_operation(self) -> int | None:
-        """The number of the operation after the running one; None if that is the last."""
+        """The operation number (nfs_opnum4) of the operation after the running one; None if that is the last."""
         following = self.call.shape.kinds[self.position + 1 :]
         return following[0] if following else None
 

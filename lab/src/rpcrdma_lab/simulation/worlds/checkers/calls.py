@@ -52,8 +52,9 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 def check_notices(history: History) -> Iterator[Violation]:
     """Yields a violation for each contradiction between the servers' calls to clients and the runs of their handlers.
 
-    The rules are those of `check_calls`, for `history.notices`. But the handler of such a call must never run twice,
-    and the call need not end if a crash of its server explains that.
+    The calls are `history.notices`. A call must end, unless a crash of its server explains that it does not. A call
+    that failed needs a fault that explains the failure, and a call that timed out must have lasted its time limit. The
+    reply to a call that succeeded must name a run of its handler, and no handler may run twice for one call.
     """
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"

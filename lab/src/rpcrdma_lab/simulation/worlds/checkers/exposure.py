@@ -32,7 +32,7 @@ class GuardedBuffer:
     def use_again(self) -> None:
         """Overwrites the buffer after its call, as a caller does that uses the memory for something else.
 
-        From now on, changes of the buffer count for `touched`.
+        From now on, `touched` is True also if the buffer itself has changed, not only the octets beside it.
         """
         self._over = True
         self.view[:] = bytes([_AFTERWARDS]) * len(self.view)
@@ -177,7 +177,7 @@ class ExposureWatcher(Watcher):
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
         """Checks, when a caller continues after a call, that no memory of the call is registered; reports violations.
 
-        Then overwrites the guarded buffers, and keeps them for the check by `finish`.
+        Then overwrites the guarded buffers, and keeps them: `finish` reports those that have changed by then.
 
         Args:
             node: the name of the caller's node.
