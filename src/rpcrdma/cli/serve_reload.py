@@ -94,7 +94,12 @@ class ConfigurationReload:
     async def _read(
         self, server: RunningServer, renew: Callable[[], Callable[[], None]] | None, report: Report
     ) -> tuple[str, bool]:
-        """Reads the files, applies their settings and calls `report` with the outcome. Arguments: see `run`.
+        """Reads the files, applies their settings to `server` and calls `report` with the outcome.
+
+        Args:
+            server: the running server.
+            renew: reads the certificates again, and returns a function that uses them; None: there are none.
+            report: called with an event (a JSON object) and a line for people.
 
         Returns:
             A line about settings that could not be applied, "" if there are none; and whether the other settings of the

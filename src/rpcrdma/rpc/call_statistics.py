@@ -71,10 +71,10 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatistics:
-    """A snapshot of the calls of one procedure that ended with one status, as `CallStatistics.snapshot` makes it.
+    """A snapshot of the calls of one procedure that ended with one status; `CallStatistics.snapshot` makes it.
 
-    A client's `execute` is the sum of `queue` and the time from the last Send on (`rtt`, unless left out), a
-    server's that of `queue` and `handler`.
+    A client's `execute` is the sum of `queue` and the time from the last Send on (`rtt`, unless left out); a server's
+    `execute` is the sum of `queue` and `handler`.
     """
 
     program: int
@@ -327,9 +327,9 @@ class CallStatistics:
         """The counts of successful calls by procedure, found by `of_success`; a look-up here saves that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the `CallCounts` of a procedure's successful calls, those of `of`, and enters them in `successes`.
+        """Returns the `CallCounts` of a procedure's successful calls, and enters them in `successes`, a fast index.
 
-        If `successes` has CALL_OUTCOMES_MAX entries, they are not entered, and `of` finds the same object each time.
+        The object is that of `of` for SUCCESS. It is not entered if `successes` has CALL_OUTCOMES_MAX entries.
         """
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:

@@ -234,7 +234,7 @@ class _Connection:
     def on_continue(self, message: ExtensionMessage) -> None:
         """Handles a further transmission of the open group, one call or reply; the last one delivers the call or reply.
 
-        A fault, such as that no group is open, ends the group, fails calls and is reported as in `on_first`.
+        A fault, such as that no group is open, ends the group, fails calls and is reported to the peer.
         Further transmissions of a group that was given up are discarded.
 
         Raises:

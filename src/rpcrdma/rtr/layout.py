@@ -170,8 +170,11 @@ def _fill(
 ) -> tuple[tuple[Frame, ...], list[list[range]]] | None:
     """Lays out a message whose first transmission has a header of `header` octets, segment numbers included.
 
-    The other arguments are those of `lay_out`. Returns the transmissions, and for each item the segment numbers, as
-    ranges; None if the message does not fit. The caller checks that there are as many numbers as `header` has room for.
+    Returns the transmissions, and for each item the segment numbers, as ranges; None if the message does not fit. The
+    caller checks that there are as many numbers as `header` has room for. `next_header` is the octets of the header of
+    each further transmission, `payload` those of the payload stream, `items` those of each bulk item, and
+    `message_octets` those of the longest transmission. `runs` are the placeable segments of a receive buffer,
+    `frames_max` is the most transmissions.
     """
     frames: list[Frame] = []
     room = message_octets - header

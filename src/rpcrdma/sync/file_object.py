@@ -320,7 +320,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
     def detach(self) -> Any:
         """Flushes the text, and returns the buffered binary file beneath (of `io`), which the caller is to close.
 
-        The text file is unusable afterwards. Raises as `io.TextIOWrapper.detach`.
+        The text file is unusable afterwards. Raises ValueError if it was detached before, and the errors of `flush`.
         """
         super().detach()
         self._writers.kept.discard(self._held)
@@ -453,7 +453,7 @@ class Writers:
     def end(self, loop: BackgroundLoop) -> None:
         """Closes all files at the end of the process; blocks, so that it must not run in the thread of `loop`.
 
-        Logs warnings as `close`. If closing a file fails, the others are closed before the error is raised.
+        Logs a warning for each binary file. If closing a file fails, the others are closed before the error is raised.
         """
         try:
             self.close_around()

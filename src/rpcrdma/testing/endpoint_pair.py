@@ -123,7 +123,7 @@ class CallingEndpoint(Endpoint):
     def call(
         self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = ""
     ) -> Call:
-        """Starts a call of any octets and returns it; the arguments are those of `made_call`.
+        """Starts a call of any octets and returns it.
 
         `xid` is the XID of the message `payload`, and `bound` the largest reply. `into` has a buffer, or None, for each
         DDP-eligible result; `placement` is a value of `rpcrdma.extension.Preference` or "". The event `ReplyArrived` or

@@ -60,8 +60,9 @@ class Side(NamedTuple):
 def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
     """Makes two joined queue pairs, each with its protection domain, by `make_pair`; they are not connected yet.
 
-    `options`: private_data, inbound_reads and outbound_reads, as `MakePair` takes them. Returns the active side, which
-    connects, and the passive side.
+    `options` are passed to `make_pair`: `private_data`, the active side's octets for the passive side; `inbound_reads`
+    and `outbound_reads`, the most RDMA Reads, each a pair (active, passive). Returns the active side, which connects,
+    and the passive side.
     """
     qp_a, pd_a, qp_b, pd_b, progress, deviations = make_pair(**options)
     return Side(qp_a, pd_a, progress, deviations), Side(qp_b, pd_b, progress, deviations)
@@ -92,8 +93,9 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
 def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
     """Makes a pair, connects it, and sends a first message from the active side; returns active and passive side.
 
-    `options`: private_data, inbound_reads and outbound_reads, as `MakePair` takes them. Completions and events of the
-    connecting and of the message are removed already.
+    `options` are passed to `make_pair`: `private_data`, the active side's octets for the passive side; `inbound_reads`
+    and `outbound_reads`, the most RDMA Reads, each a pair (active, passive). Completions and events of the connecting
+    and of the message are removed already.
     """
     a, b = sides(make_pair, **options)
     establish(a, b)

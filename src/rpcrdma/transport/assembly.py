@@ -110,12 +110,12 @@ class Assembly:
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Discards the unfinished sequence when a message is refused; `drop` then takes further pieces of both.
+        """Discards the unfinished sequence when a message is refused; returns whether that message interrupted another.
 
-        `drop` forgets sequences given up before, unless this one has no further pieces and none is unfinished.
-        `key`: the identity of the refused message's sequence, a tuple that all of its pieces share, such as XID, header
-        type and direction. `more`: whether further pieces of the refused message follow. Returns whether the refused
-        message interrupted another sequence.
+        From then on `drop` drops further pieces of both, and forgets the sequences given up before; it does not forget
+        them if no sequence is unfinished and `more` is False. `key`: the identity of the refused message's sequence, a
+        tuple that all of its pieces share, such as XID, header type and direction. `more`: whether further pieces of
+        the refused message follow.
         """
         begun = self._key
         broken = begun is not None and begun != key

@@ -70,11 +70,11 @@ class Endpoint:
         role: client or server.
         buffers: memory for Read chunks (responder), which at a server also accounts for arrived messages; None: new
             memory.
-        reverse: see above.
+        reverse: whether the connection may have calls in the reverse direction, too, see above.
         receive_pool: memory for arriving messages of `receive_octets`, which connections may share; None: a pool of its
             own. Unused if an extension has `Extension.receives`.
         dialects: the supported versions, the preferred one first; peers that do not know the others understand the last
-            one. Empty: those of `offered()`.
+            one. Empty: all versions of this library.
         settle_s: seconds that a client waits before its first message.
         authenticator: host authentication of this connection alone; if it is required, a server offers only versions
             with it, if it has any.

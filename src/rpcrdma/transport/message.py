@@ -123,7 +123,7 @@ class Inbound:
         version: the version in the header.
         chunks: calls and replies: the chunk lists.
         data: the octets; `data[start:]` is the inline part of the RPC message, or the body of an extension's message.
-        start: see `data`.
+        start: the index in `data` of the first octet after the transport header.
         long: whether a chunk has the whole RPC message, and the inline part is empty.
         ends: calls: the handle that the reply may invalidate; None if the header names no handle.
         refusal: errors: the reason. Unreadable messages: the reason to send; a reply with a refusal counts as

@@ -279,8 +279,8 @@ class Outbox:
     def _post(self, message: Outgoing, preparer: Preparer | None) -> bool:
         """Prepares a message, takes its credits and sends it; a long message is sent in pieces as far as credits allow.
 
-        `preparer`: as for `send`. Returns True, also if pieces are left; False, with nothing done, if there are too few
-        credits.
+        `preparer` chooses chunks and payload; None: `message.ready` has the payload. Returns True, also if pieces are
+        left; False, with nothing done, if there are too few credits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.

@@ -138,8 +138,16 @@ def reply_octets_max(
 ) -> int:
     """Finds the most octets, bulk items excluded, that a reply can have without a refusal by `plan_reply`.
 
-    The arguments are those of `plan_reply`. Returns the octets; 0 if there is no room, as when a bulk item fits
-    nowhere.
+    Returns the octets; 0 if there is no room, as when a bulk item fits nowhere.
+
+    Args:
+        items: octets of each bulk item, without padding.
+        offered: the call's chunk lists.
+        send_octets: the largest message, header included.
+        geometry: the header sizes of the connection's version.
+        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk; 0 if
+            none is.
+        continued_octets_max: the longest reply, with its header, that can be continued; 0 if none can.
     """
     match items, offered:
         case [length], (_, (((segment,),),), None) if length <= segment.length:

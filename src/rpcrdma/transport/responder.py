@@ -169,7 +169,7 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Acts as `on_unreadable`, at a client; but in version 1, whose headers do not mark calls, returns False."""
+        """Acts as `on_unreadable`, for a client; returns False in version 1, whose headers mark no message a call."""
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)

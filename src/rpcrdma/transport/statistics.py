@@ -61,50 +61,57 @@ class TransportStatistics:
     calls_unsendable: int = 0
     """Calls that could not be put into a message (client)."""
     segments_read: int = 0
-    """Segments of Read chunks offered (client), likewise the next two."""
+    """Segments of Read chunks offered (client)."""
     segments_write: int = 0
+    """Segments of Write chunks offered (client)."""
     segments_reply: int = 0
+    """Segments of Reply chunks offered (client)."""
     octets_offered: int = 0
     """Octets of Write and Reply chunks offered (client)."""
     octets_returned: int = 0
-    """Octets of them that replies filled (client)."""
+    """Octets of Write and Reply chunks that replies filled (client)."""
     reverse_calls: int = 0
     """Calls received in the reverse direction (client)."""
     messages_continued: int = 0
     """Messages that went out in several Sends."""
     pieces_sent: int = 0
-    """Sends that do not end their message, likewise the next one."""
+    """Sends that did not end their message."""
     pieces_received: int = 0
+    """Sends of the peer that did not end their message."""
     grants_sent: int = 0
-    """Messages with nothing but credits, likewise the next one."""
+    """Messages sent with nothing but credits."""
     grants_received: int = 0
+    """Messages received with nothing but credits."""
     resent_long: int = 0
     """Calls that were refused and sent again with their arguments in one chunk (client)."""
     resent_without_chunks: int = 0
-    """Likewise without Write chunks."""
+    """Calls that were refused and sent again without Write chunks (client)."""
     resent_in_segments: int = 0
-    """Likewise with fewer segments."""
+    """Calls that were refused and sent again with fewer segments (client)."""
     resent_larger: int = 0
-    """Likewise with more memory for the results."""
+    """Calls that were refused and sent again with more memory for the results (client)."""
     resent_plain: int = 0
-    """Likewise without the extension in whose messages they had gone."""
+    """Calls that were refused and sent again without the extension in whose messages they had gone (client)."""
     calls_by_rdma: int = 0
     """Calls with an argument that the peer may have read by RDMA, or a result that it has written so (client)."""
     calls_by_send: int = 0
     """Calls with an argument or a result in placeable segments of receive buffers."""
     groups_sent: int = 0
-    """Calls and replies that went in messages of the round-trip extension."""
+    """Calls and replies sent in messages of the round-trip extension."""
     groups_received: int = 0
+    """Calls and replies received in messages of the round-trip extension."""
     items_sent_in_segments: int = 0
     """Bulk items that were laid out for the segments of the peer's receive buffers."""
     items_in_segments: int = 0
     """Bulk items that arrived in segments of receive buffers; they are used there, but for `items_joined`."""
     octets_in_segments: int = 0
+    """Octets of the bulk items that arrived in segments of receive buffers."""
     items_joined: int = 0
     """Those of `items_in_segments` that had to be copied, since their segments do not follow each other in memory."""
     reports_sent: int = 0
-    """Reports about refused transmissions of the round-trip extension, likewise the next one."""
+    """Reports sent about refused transmissions of the round-trip extension."""
     reports_received: int = 0
+    """Reports received about refused transmissions of the round-trip extension."""
 
     def counters(self) -> TransportStatistics:
         """Returns a copy of the counters alone: of the statistics of a client, without those of calls."""

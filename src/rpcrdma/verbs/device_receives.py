@@ -140,9 +140,10 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first of 32 receives in an unused or new slab, and stores the other 31 in `_rest`, for `take`.
+        """Returns the first of 32 receives in an unused or new slab, and stores the other 31 in `_rest`.
 
-        Returns None if all slabs are in use and no more can be made. `posted`: as in `take`; bounds the slabs.
+        Returns None if all slabs are in use and no more can be made. `posted`: the number of receives that are to be
+        posted in all, which bounds the slabs.
         """
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:
@@ -168,8 +169,9 @@ class DeviceReceives:
     def delivered(self, receive: PostedReceive, octets: int) -> object:
         """Returns the message of `octets` octets that has arrived in `receive`, a receive from `take`.
 
-        In a slab: as `ReceiveSlab.delivered`. In a slot, which is free for a further receive from now on: a copy, as
-        `bytes` up to the pool's `short_octets`, else in a buffer that the pool lends.
+        A message in a slab is a copy, `bytes`, up to the pool's `plain_octets`, else a `ScatteredBuffer`, which keeps
+        the slab in use. A message in a slot, which is free for a further receive from now on, is a copy: `bytes` up to
+        the pool's `short_octets`, else in a buffer that the pool lends.
 
         Raises:
             MemoryError: the system gives no more memory.

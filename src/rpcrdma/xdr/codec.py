@@ -334,7 +334,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Encodes a string as `string` does, records it as `bulk`; raises LocalProtocolError over `limit` octets."""
+        """Appends a string in UTF-8 (PEP 383) that may be placed directly; LocalProtocolError over `limit` octets."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -563,7 +563,7 @@ class Decoder(Reader):
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
-        """Returns a string, surrogates for octets not in UTF-8 (PEP 383); raises DecodeError as `opaque` does."""
+        """Returns a string, surrogates for octets not in UTF-8 (PEP 383); DecodeError if cut short or over `limit`."""
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
@@ -582,7 +582,7 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string, placed or in the stream, surrogates for octets not in UTF-8 (PEP 383); raises as `bulk`."""
+        """Returns a string, placed or in the stream, surrogates for octets not in UTF-8; DecodeError: see `bulk`."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:

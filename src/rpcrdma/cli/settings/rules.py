@@ -91,7 +91,8 @@ class _RulesAbove:
     def _first_of(self, group: _Group, named: Sequence[_Items]) -> Iterator[int]:
         """Yields the number of the first rule in `group` that covers a later rule; nothing if none does.
 
-        `named` has the keys of the later rule: see `_Group.candidates`.
+        `named` has three sequences, of the hosts, the principals and the certificates that the later rule names. Each
+        of these has several keys, of which a covering rule has at least one (`_Group.candidates`).
         """
         for number in group.candidates(named):
             if all(_has_all(keys, items) for keys, items in zip(self._rules[number][1], named, strict=True)):

@@ -158,8 +158,8 @@ class ExportTerms(AccessTerms):
     to be empty there, so that this rule matches every caller of its `hosts`; nothing checks that.
 
     Raises:
-        ValueError: as `AccessTerms`; or the name is invalid, `transports` or `versions` is empty or has an unknown
-            element, or `groups` is unknown.
+        ValueError: a field of `AccessTerms` has an invalid value; the name is invalid; `transports` or `versions` is
+            empty or has an unknown element; or `groups` is unknown.
     """
 
     name: str
@@ -240,8 +240,8 @@ class Export(ExportTerms):
         Export(name="/data", url="s3://bucket/prefix", read_only=True)
 
     Raises:
-        ValueError: as `ExportTerms`; or `directory` and `url` are both given or both missing, a URL is not exported
-            read-only, or `valid_s` is negative.
+        ValueError: a field of `ExportTerms` has an invalid value; `directory` and `url` are both given or both missing;
+            a URL is not exported read-only; or `valid_s` is negative.
     """
 
     directory: Path | None = None

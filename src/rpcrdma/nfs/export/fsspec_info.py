@@ -109,7 +109,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
     """Returns 33 octets with `info`, except a link's target, and `asked_s`, the time when the store was asked.
 
-    `asked_s` is in seconds on the server's clock, that of `ServerExports`.
+    `asked_s` is in seconds on the clock of the server's exports, which never decreases (`ServerExports.clock`).
     """
     return _PACKED.pack(
         _KINDS.index(info.kind),
@@ -121,9 +121,9 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """Returns (state, `asked_s`: when the store was asked, in seconds) from `octets`, a result of `packed_info`.
+    """Returns (state, time when the store was asked, in seconds) from `octets`, a result of `packed_info`.
 
-    `asked_s` is on the server's clock, as in `packed_info`. `target` of the state is None, also for links.
+    The time is on the clock of the server's exports. `target` of the state is None, also for links.
     """
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
@@ -195,8 +195,8 @@ def _mtime(info: Mapping[Any, Any]) -> int | None:
 def _nanoseconds(value: object) -> int:
     """Converts a time in a library's info to nanoseconds since 1970; a time without a zone is in UTC.
 
-    The value is a text for `_parsed`, six numbers from year to second, a datetime, or seconds since 1970. Raises
-    ValueError, OverflowError, OSError or TypeError if it is no time.
+    The value is a text of ISO 8601, FTP or HTTP, six numbers from year to second, a datetime, or seconds since 1970.
+    Raises ValueError, OverflowError, OSError or TypeError if it is no time.
     """
     if isinstance(value, str):
         value = _parsed(value)

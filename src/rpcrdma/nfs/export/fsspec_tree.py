@@ -49,7 +49,7 @@ __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
 
 _MODES = {FileKind.FILE: 0o444, FileKind.DIRECTORY: 0o555, FileKind.SYMLINK: 0o777}
 _FORMS = {FileKind.FILE: b"\x10", FileKind.DIRECTORY: b"\x11", FileKind.SYMLINK: b"\x12"}
-"""The first octet of an identity in handles, by kind, before a digest; distinct from those of `file_handle`."""
+"""The first octet of an object's identity in handles, by kind; a digest follows. `file_handle` uses other octets."""
 _KINDS = {form: kind for kind, form in _FORMS.items()}
 _SECOND_NS = 1_000_000_000
 
@@ -173,7 +173,12 @@ class FsspecFile(ReadOnlyFile):
         return self._node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads as `tree.OpenFile.read`; also Refused: EAGAIN: the size has changed, or the store cannot answer."""
+        """Reads from `offset`, in octets, into a buffer; returns the number of octets read.
+
+        The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
+        stops before the first octet that the store has to be asked for. Raises OSError or Refused: EAGAIN: the size has
+        changed, or the store cannot answer; EIO and others.
+        """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:

@@ -64,7 +64,11 @@ class Files(LocalObject):
     __slots__ = ()
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """Opens as `tree.Node.open`; None if `at_once`, unless `wanted` is READ and the file is open to read."""
+        """Opens this regular file for READ, MODIFY or both (`wanted`), if the caller `who` may do so or owns the file.
+
+        Returns None with `at_once`, unless `wanted` is READ and the file is open to read already. Raises the errors of
+        `tree.Node.open`: Refused, such as EISDIR, EACCES and EROFS, or OSError.
+        """
         tree = self.tree
         files = tree.parts.files
         caller = who.identity
@@ -130,9 +134,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Node:
-        """Creates or takes a file as `tree.Node.create`; with EXCLUSIVE sets nothing of `create.wanted`.
+        """Creates a regular file here as `who`, or takes an existing one as `create.how` says; returns its node.
 
-        Raises also Refused: EAGAIN: a local process makes and removes the name again and again.
+        With EXCLUSIVE sets nothing of `create.wanted`. `change` gets the directory's attributes before and after.
+        Raises the errors of `tree.Node.create`, such as EEXIST and EACCES, and Refused (EAGAIN) if a local process
+        makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -150,9 +156,11 @@ class Files(LocalObject):
         return node
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Node | None:
-        """Makes an object as `tree.Node.make`, and removes it again if its attributes cannot be set.
+        """Makes a directory, symbolic link, device, socket or FIFO here as `who`; removes it if `wanted` cannot be set.
 
-        An object that is not found by its name (None) lacks the mode, owner and times in `wanted`.
+        Returns its node; None: it was made, but is not found by its name, so that it lacks the mode, owner and times in
+        `wanted`. `change` gets the directory's attributes before and after. Raises the errors of `tree.Node.make`, such
+        as EEXIST and EACCES.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)

@@ -96,7 +96,8 @@ class LocalParts:
 class PartedTree(AdmittedTree, ObjectTree[N]):
     """An exported local directory with `parts`: what all such trees of a server share, such as their open files.
 
-    The other arguments are those of `ObjectTree`, and the class attributes those of `tree.Tree`.
+    `export` has the terms of the export, and `mounts` the mounted file systems. The class attributes implement fields
+    of `tree.Tree`. Raises OSError: the directory cannot be exported.
     """
 
     keeps_removed = True

@@ -211,7 +211,7 @@ class LockMirrors:
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
         """A context manager in which one thread at a time uses the mirror of `file`, a key by `Exports.file_of`.
 
-        Yields the mirror. If the file has none, yields `made`, which becomes its mirror unless it is None. At exit
+        Yields the mirror. If the file has none, yields `made`, which becomes its mirror if it is not None. At exit
         the mirror is dropped if no other thread uses it and no client has locks on the file.
         """
         with self._lock:

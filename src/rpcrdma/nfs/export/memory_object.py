@@ -107,8 +107,9 @@ class MemoryObject:
     def set(self, wanted: Wanted) -> None:
         """Sets the attributes in `wanted` that are not None, if any, and the ctime, and raises the change attribute.
 
-        The caller holds the tree's lock, as in `changing`. Raises Refused, with nothing set: EISDIR, EINVAL: a size for
-        an object that is no regular file; EFBIG, ENOSPC: the size exceeds the bound of the tree, or what is left of it.
+        The caller holds the tree's lock, which `changing` takes. Raises Refused, with nothing set: EISDIR, EINVAL: a
+        size for an object that is no regular file; EFBIG, ENOSPC: the size exceeds the bound of the tree, or what is
+        left of it.
         """
         now = self.tree.now_ns()
         if wanted.size is not None:
@@ -166,9 +167,11 @@ class MemoryOpenFile:
         *,
         judge: bool,
     ) -> Written:
-        """Writes `data` as `tree.OpenFile.write`; `MemoryTree.crash` may lose what is UNSTABLE and not committed.
+        """Writes `data` at `offset`, in octets; `change` gets the attributes before and after.
 
-        Any other `stable` counts as FILE_SYNC, and makes earlier unstable data of the file stable, too.
+        `MemoryTree.crash` may lose data that is UNSTABLE and not committed. Any other `stable` counts as FILE_SYNC, and
+        makes earlier unstable data of the file stable, too. `judge` has no effect. Raises Refused: EFBIG, ENOSPC: the
+        write exceeds the bound of the tree, or what is left of it.
         """
         tree, node = self.node.tree, self.node
         octets = bytes(data)

@@ -199,7 +199,8 @@ class MemoryNode(MemoryObject):
     def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
         """Makes and returns an object of type `kind` with the attributes `wanted`, named `name` in this directory.
 
-        Raises Refused (EFBIG, ENOSPC, EISDIR, EINVAL: see `set`), with no object made.
+        Raises Refused, with no object made: EFBIG, ENOSPC: the size exceeds the bound of the tree, or what is left of
+        it; EISDIR, EINVAL: a size for another object than a regular file.
         """
         made = self.tree.object(kind)
         try:

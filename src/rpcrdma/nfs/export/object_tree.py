@@ -230,7 +230,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name, or raises, as `child`, but never waits; None: it would wait, or cannot tell."""
+        """Returns what `child` returns, or raises its errors, but never waits; None: it would wait, or cannot tell."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:

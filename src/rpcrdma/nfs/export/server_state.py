@@ -307,7 +307,7 @@ class StatePlace:
     def refuse(self, source: Path | str) -> None:
         """Raises OSError if `source`, the directory (a Path) or URL (a str) of an export, shows the state directory.
 
-        The rules are those of `is_shown_by`.
+        It does if the state directory is, or is below, the directory that clients see, as `is_shown_by` finds out.
         """
         if self.is_shown_by(source):
             text = f"{source} contains the directory of the server's state, {self._directory}"

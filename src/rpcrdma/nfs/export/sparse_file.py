@@ -51,9 +51,9 @@ class SparseObject(OpenObject):
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Syncs the file as `sync`, unless its file system is in memory.
+        """Puts the file's data and attributes on the disk by `sync`, unless its file system is in memory.
 
-        To be called after changes that no COMMIT follows.
+        To be called after changes that no COMMIT follows. May block. Raises OSError if unstable data may be lost.
         """
         if not self.in_memory:
             self.sync()

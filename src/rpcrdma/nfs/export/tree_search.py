@@ -70,9 +70,10 @@ class TreeSearch:
     def walk(self) -> None:
         """Walks through the tree, and replaces the collected names; may take seconds.
 
-        Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (counted as in `is_due`) or at `NFS_SEARCH_OCTETS_MAX` octets
-        of collected names. Directories that `directory_entries` passes over are left out, as is the rest of one whose
-        opening or reading fails; only the latter is an error for `check`.
+        Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (a directory entry costs 1, and each 32 octets of a directory's
+        path cost 1) or at `NFS_SEARCH_OCTETS_MAX` octets of collected names. Directories that `directory_entries`
+        passes over are left out, as is the rest of one whose opening or reading fails; in the latter case `check`
+        raises an error afterwards.
         """
         table = NameTable()
         cost = failure = 0

@@ -1,7 +1,7 @@
 """The access log of a server: a record in JSON for each call that mounts, changes names or attributes, or is refused.
 
-Nothing of it is in the way of a call unless it is wanted: then the handlers of these calls are replaced by ones that
-make a record after the call. The records of both versions of NFS and of MOUNT have the same keys.
+A server with an access log has other handlers for these calls, which make a record after the call; without the log a
+call costs nothing more. The records of both versions of NFS and of MOUNT have the same keys.
 """
 
 from __future__ import annotations

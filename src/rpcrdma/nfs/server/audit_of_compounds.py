@@ -75,7 +75,7 @@ def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
     Args:
         audit: writes the records; its `watch` has been called with the services of version 3 over the same exports.
         service: the service; in its `handlers`, by operation number, those are replaced whose kind of record ("mount",
-            "create", "remove", "rename" or "setattr") is in `audit.kinds`. The others become those of `HANDLERS`.
+            "create", "remove", "rename" or "setattr") is in `audit.kinds`; the others become handlers without a record.
     """
     wanted = {
         number: _audited(audit, HANDLERS[number], kind, _O(number).name.removeprefix("OP_"), places)

@@ -179,7 +179,7 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs each of `faults`, texts, unless the list equals the last one; keeps the list, for `complete`."""
+        """Logs each of `faults`, texts, unless the list equals that of the last call; `complete` needs an empty one."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:

@@ -108,7 +108,10 @@ def bits_of(bitmap: Sequence[int]) -> int:
 
 
 def words(attributes: int) -> list[int]:
-    """Returns the bitmap4 of a set of attributes, given as by `bits`, without words of 0 at its end."""
+    """Returns the bitmap4 of a set of attributes, without words of 0 at its end.
+
+    The set is an integer with bit n set for attribute number n.
+    """
     found = []
     while attributes:
         found.append(attributes & 0xFFFFFFFF)

@@ -48,8 +48,8 @@ NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
 
 NFS4_DELEGATIONS_TOTAL_MAX = 10_000
-"""The same of all clients, of which a host may hold half of those that others leave. On local directories each file
-with delegations has a lease with a descriptor (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
+"""Read delegations of all clients; a host may hold half of those that others leave. On local directories each file with
+delegations has a lease with a descriptor (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_DELEGATIONS_PARTS = 4
 """The states that the server may hold (`NFS4_HELD_TOTAL_MAX`) divided by the delegations that it may give: clients keep

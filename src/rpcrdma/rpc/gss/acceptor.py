@@ -321,7 +321,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """Returns the result of `step` of the `ContextCreation` that `context`, a `CallContext`, has as `protection`."""
+    """Passes `token` to the RPCSEC_GSS context that the call `context` makes or continues; returns the result."""
     creation: ContextCreation = context.protection
     return creation.step(token)
 

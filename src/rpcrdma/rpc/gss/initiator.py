@@ -169,7 +169,7 @@ class ProtectedCall:
         return self._encoded(xid, procedure, args)
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the call anew, as `encode`; returns None if a thread uses the context, or the context has ended."""
+        """Returns the call with a new sequence number; None if a thread uses the context, or the context has ended."""
         self.was_in_use = self.session.turns.taken
         if self.was_in_use:
             return None
@@ -206,10 +206,12 @@ class ProtectedCall:
             dec: the decoder, at the start of the reply.
             xid: the XID of the call.
             procedure: the procedure.
-            into: for each bulk result, in order, its buffer or None; as for the method `result`.
+            into: for each bulk result, in order, its buffer or None; without effect unless under integrity or privacy.
 
         Raises:
-            RpcError, UnverifiedReply, DecodeError: as `open`.
+            RpcError: the responder answered with an error.
+            UnverifiedReply: a checksum does not fit, or the context has ended.
+            DecodeError: the reply does not decode.
         """
         if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
             message = bytes(memoryview(dec.data)[dec.pos : dec.end])

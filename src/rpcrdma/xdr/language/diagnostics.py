@@ -106,7 +106,7 @@ class LanguageError(RpcRdmaError):
     """An interface definition does not compile; the message is the text of `diagnostics` for people.
 
     Args:
-        diagnostics: the errors; the attribute has them in source order, limited as by `first_remarks`.
+        diagnostics: the errors; the attribute has them in source order, at most the first XDR_REMARKS_MAX.
         source: the text of the definition.
         source_name: the name of its file.
     """

@@ -1,4 +1,4 @@
-"""Walks through trees as `os.walk` does: in bounded memory, to an end, without the entries that patterns exclude."""
+"""Walks through trees like `os.walk`: in bounded memory, to an end, without the entries that patterns exclude."""
 
 from __future__ import annotations
 

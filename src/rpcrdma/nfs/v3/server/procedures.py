@@ -88,9 +88,10 @@ class Procedures:
         return found
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (object, caller's rights) and raises as `locate_in_worker`, for a call that changes the object.
+        """Returns (the object of `handle`, the rights of the caller of `context`), for a call that changes the object.
 
-        Raises also Refused: EROFS for a read-only export, and EAGAIN in the grace period after a restart.
+        May block; for a worker thread. Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or
+        `BAD_HANDLE`), and Refused (EROFS) for a read-only export, and (EAGAIN) in the grace period after a restart.
         """
         self.check_no_grace()
         found = self.locate_in_worker(handle, context)

@@ -86,10 +86,11 @@ class _Object(NamedTuple):
 
 
 async def exports_at(caller: Caller, timeout_s: float) -> list[ExportFound]:
-    """Returns the exports of a server as `find_exports` does, in a session that it makes and ends.
+    """Returns path and security flavors of the exports of a server, found by `find_exports` in a session of its own.
 
-    Raises NfsError (NFS3ERR_ACCES) if the server refuses EXCHANGE_ID with NFS4ERR_PERM, as that of this library refuses
-    a host to which no export is open. Raises other errors as `session_with` and `find_exports`.
+    Raises NfsError (NFS3ERR_ACCES) if the server refuses EXCHANGE_ID with NFS4ERR_PERM, as this library's server does
+    if no export is open to the host. Raises OperationRefused or ProgramMismatch if the server refuses otherwise or has
+    no version 4, and the errors of `rpcrdma.rpc.Caller.call`.
 
     Args:
         caller: a connection to the server, which stays open.
@@ -152,7 +153,7 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
     `fsid` is (major, minor), None if the server has not sent it. If the root is an export itself, being empty or with
     other objects than directories, the first element stands for it: `path` and `ask` are empty, `error` is 0. The list
     is empty if no export was found. Raises OperationRefused if a directory may not be read, DecodeError for attributes
-    that were not asked for, and others as `ClientSession.run`.
+    that were not asked for, and the errors of `rpcrdma.rpc.Caller.call`.
     """
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])

@@ -31,6 +31,7 @@ class ClientIdentity(NamedTuple):
     """The operations, as a set of bits by operation number, that only the principal of the client's machine may call
     (SP4_MACH_CRED); 0 with SP4_NONE."""
     allowed: int | None = None
-    """The operations, likewise, that this principal may call for every user; None with SP4_NONE."""
+    """The operations, as a set of bits by operation number, that this principal may call for every user; None with
+    SP4_NONE."""
     protected: bool = False
     """Whether the EXCHANGE_ID came with integrity or privacy of RPCSEC_GSS."""

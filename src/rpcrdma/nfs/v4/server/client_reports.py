@@ -94,7 +94,7 @@ def revoke_client(state: State, number: str, now_s: float) -> ClientReport | Non
 
     Args:
         state: the state of the server; the caller does not hold its lock.
-        number: the client id as in `ClientReport.id`.
+        number: the client id, in 16 hexadecimal digits (`ClientReport.id`).
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:

@@ -30,7 +30,8 @@ _ZEROS, _ONES = bytes(12), b"\xff" * 12
 _SEQIDS: Final = 1 << 32
 
 Left: TypeAlias = list[tuple[list[object], set[bytes]]]
-"""What `HeldStates.locked` has left for `HeldStates.close_ended`."""
+"""The work that `HeldStates.locked` has left to `HeldStates.close_ended`: in each pair, objects whose open files close
+with the list, and the keys of files whose locks for local processes are to be reduced."""
 _Key: TypeAlias = tuple[int, bytes]
 ANONYMOUS: Final[_Key] = (0, _ZEROS)
 """The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3): the anonymous stateid."""
@@ -76,14 +77,15 @@ class HeldStates:
         self.mirrors = LockMirrors(claims)
         """The kernel's locks by which local processes see the byte-range locks of clients."""
         self.left: Left = []
-        """What sweeps and recalls have left for `close_ended`."""
+        """The files to close, and locks to reduce, that sweeps and recalls have left; `close_ended` does this work."""
 
     @contextmanager
     def locked(self, left: Left | None = None) -> Iterator[None]:
         """Holds the lock inside `with`, for a step in which states may end or be revoked.
 
         After `with`, without the lock, closes the files of these states, and reduces the kernel's locks that mirror
-        their ranges for local processes; this may block. With `left` appends them there instead, for `close_ended`.
+        their ranges for local processes; this may block. With `left` it appends these files and locks to `left`
+        instead, and the caller does this work later by `close_ended`.
         """
         try:
             with self.lock:
@@ -102,7 +104,7 @@ class HeldStates:
                 self.mirrors.shrink(file)
 
     def close_ended(self, left: Left) -> None:
-        """Does what `locked` has left in `left`, and empties it; may block for as long as a file system hangs.
+        """Closes the files and reduces the locks in `left`, and empties it; may block while a file system hangs.
 
         May be called while another thread does so, or hangs: each does a part.
         """
@@ -118,8 +120,9 @@ class HeldStates:
     def in_steps(self, states: Sequence[Held], step: Callable[[Held], object], left: Left | None = None) -> None:
         """Calls `step` with the `parts` of each of `states`, such as the locks of an open, and then with that state.
 
-        Passes over those that have ended; an error of `step` ends the calls. Holds the lock by `locked` for up to 64
-        calls at a time, with `left` as there; the caller does not hold it.
+        Passes over those that have ended; an error of `step` ends the calls. Holds the lock for up to 64 calls at a
+        time; the caller does not hold it. Closes the files of ended states after these calls; with `left` it appends
+        them to `left` instead, see `locked`.
         """
         with self.lock:
             # The locks of an open, which may be many, before it.

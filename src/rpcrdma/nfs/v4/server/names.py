@@ -46,7 +46,8 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes
 
     Raises WorkerNeeded (run again in a worker thread) in the event loop, unless the tree is in memory, so that the
     caller may block after the return. Raises Refused (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export
-    is mounted over `name`; those of `checked_name`), or tree.Refused (EROFS).
+    is mounted over `name`; NFS4ERR_INVAL, NFS4ERR_NAMETOOLONG, NFS4ERR_BADCHAR or NFS4ERR_BADNAME for a name that no
+    entry may have), or tree.Refused (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)

@@ -95,7 +95,7 @@ class Open(Held):
         self.reads_as: Credential | None = None
         """The credential of the call that last opened `reader`, which gives rights to no other caller."""
         self.writes_as: Credential | None = None
-        """Likewise of `writer`."""
+        """The credential of the call that last opened `writer`, which gives rights to no other caller."""
 
     def release(self, claims: Claims[Any, Any]) -> None:
         """Removes the share reservation from `claims`, whose lock the caller holds."""
@@ -466,7 +466,7 @@ def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 def _delegated(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """Returns a `_Target` with the delegated file alone, for an OPEN with CLAIM_DELEG_CUR_FH or CLAIM_DELEGATE_CUR.
 
-    Raises as `open_file`, with NFS4ERR_BAD_STATEID if the stateid is not that of the client's delegation on the file.
+    Raises Refused: NFS4ERR_BAD_STATEID: the stateid is not that of the client's delegation on the file; and others.
     """
     claim = args.claim.value
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:

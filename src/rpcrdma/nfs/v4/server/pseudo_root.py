@@ -217,7 +217,13 @@ class PseudoRoot:
     def locate(self, handle: bytes, context: CallContext, *, any_flavor: bool = False) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
-        `any_flavor`: any security flavor will do. Raises as `Exports.locate`.
+        `any_flavor`: whether the call may have any security flavor.
+
+        Raises:
+            Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
+                the export is closed to this call; EAGAIN: a search has to wait; and others.
+            CredentialTooWeak: the export asks for another security flavor.
+            OSError: the server is not permitted to reach the object, or the system fails.
         """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):

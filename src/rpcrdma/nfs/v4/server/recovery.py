@@ -172,7 +172,7 @@ class RecoveryDatabase:
         return [_Server(*row) for row in self._database.execute(_SERVERS, (self.boot,))]
 
     def _serves(self, exports: str) -> bool:
-        """Returns whether this server has one of `exports` (as in `_Server.exports`), or was given none itself."""
+        """Returns whether this server has one of `exports`, texts divided by line feeds, or was given none itself."""
         return not self._exports or bool({*self._exports.split("\n")} & {*exports.split("\n")})
 
     def _is_earlier(self, other: _Server) -> bool:
@@ -307,8 +307,8 @@ class RecoveryDatabase:
     def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
         """Replaces the addresses and exports of this server, by which its next run finds the clients on the disk.
 
-        Deletes rows of ended servers with one of these exports as `begin` does. Logs a failure of the disk, after which
-        the next write, or `begin`, tries again.
+        Deletes, with a warning, the rows of servers that have ended at other addresses, with one of these exports;
+        `begin` names the exception. Logs a failure of the disk, after which the next write, or `begin`, tries again.
 
         Args:
             addresses: the addresses at which the server listens from now on.

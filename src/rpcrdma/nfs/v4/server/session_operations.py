@@ -265,9 +265,9 @@ def _check_host(compound: Compound, status: nfs4.nfsstat4) -> None:
 def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[int, int | None]:
     """Returns the protection of state that EXCHANGE_ID grants for `asked` to a new record of a client.
 
-    The result is (enforced, allowed), two sets of operations as in `ClientIdentity`; (0, None) for SP4_NONE. Raises
-    Refused: NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has neither integrity nor
-    privacy.
+    The result is (operations that only the principal of the client's machine may call, operations that it may call for
+    every user), each a set of bits by operation number; (0, None) for SP4_NONE. Raises Refused:
+    NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has neither integrity nor privacy.
     """
     if asked.spa_how is nfs4.state_protect_how4.SP4_SSV:
         raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)

@@ -186,7 +186,12 @@ class SessionTable:
         now_s: float,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session for `create`, which has checked the sequence number; arguments and errors are the same."""
+        """Creates a session and returns the result; `create` has checked the sequence number before.
+
+        `principal` (of `principal_of`), `caller` (the connection) and `minor_version` are those of the call; `now_s` is
+        the monotonic time in seconds. Raises Refused if the arguments or the limits of the server do not allow it, or
+        InTheWay if another client, or the earlier incarnation of `client`, has to end first.
+        """
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
         # A confirmed client may create sessions by any principal, unless it has asked for protection (SP4_MACH_CRED).
@@ -231,7 +236,8 @@ class SessionTable:
 
         Args:
             args: the arguments of SEQUENCE.
-            call: `Compound.request` for `Slot.take`; None for a call whose reply is not to be kept.
+            call: a value for the caller and the content of the call (`Compound.request`), by which a false retry is
+                found; None for a call whose reply is not to be kept.
             caller: the connection of the call.
             now_s: the present time, in seconds of a monotonic clock.
             operations: the number of operations of the COMPOUND.

@@ -179,9 +179,9 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
     """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of the current file ahead, if the hints say WILLNEED.
 
-    Returns the hints that are followed: none in a tree in memory, or where `io_file` returns None, as for a special
-    stateid. Raises WorkerNeeded (run again in a worker thread), OSError, or Refused, as `io_file` does or for an object
-    that is no regular file.
+    Returns the hints that are followed: none in a tree in memory, nor for a special stateid or that of another
+    principal. Raises WorkerNeeded (run again in a worker thread), OSError, or Refused: the stateid is not valid, or the
+    object is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)

@@ -81,7 +81,7 @@ class State(HeldStates):
         self.wake: Callable[[], object] = lambda: None
         """Called when `recalls` has a new delegation, in any thread; wakes the event loop of the connections."""
         self.broken: deque[bytes] = deque()
-        """Files, by their keys in claims, whose leases a local writer has broken, for `recall_broken`."""
+        """Files, by their keys in claims, whose leases a local writer has broken; `recall_broken` takes them out."""
         self.wake_broken: Callable[[], object] = lambda: None
         """Called when `broken` has a new file, in any thread; wakes the event loop of the connections."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
@@ -143,9 +143,9 @@ class State(HeldStates):
 
         EVICT applies to courteous clients (lease passed); RESTART to these and to clients with a lease, and leaves
         their rows on the disk, for the clients have restarted; CROWD_OUT to clients that have a lease and hold nothing.
-        The caller does not hold the lock. With `left` no file is closed yet, see `locked`. Returns False if the disk
-        has failed; then no client ends, and those to which `event` applies become courteous, even with a lease; else
-        True, also if `event` applies to none.
+        The caller does not hold the lock. With `left` the files of ended states are appended to `left`, for
+        `close_ended` to close, instead of being closed. Returns False if the disk has failed; then no client ends, and
+        those to which `event` applies become courteous, even with a lease; else True, also if `event` applies to none.
         """
         ended: Left = [] if left is None else left
         with self._disk:
@@ -262,7 +262,7 @@ class State(HeldStates):
         in the way of callers without state (NFS version 3). Recalls delegations that such callers or local writers
         await; repeats recalls, and after a lease revokes the delegation. Begins with `RecoveryDatabase.begin`, which
         takes over the clients of earlier runs once (so the server already listens), and after a failed write tries the
-        disk again. Closes no files, since a file system may hang: leaves them in `left`, for `close_ended`.
+        disk again. Closes no files, since a file system may hang: leaves them in `left`; `close_ended` closes them.
         """
         self.database.begin()
         with self.locked(self.left):
@@ -393,7 +393,10 @@ class State(HeldStates):
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_present(self, delegations: Iterable[Delegation], now_s: float) -> None:
-        """Recalls those of `delegations` that their clients still have, as `recall` does; takes the lock."""
+        """Recalls those of `delegations` that their clients still have; takes the lock.
+
+        Delegations whose recall began more than a lease before `now_s` (monotonic seconds) are revoked instead.
+        """
         with self.locked(self.left):
             self.recall([each for each in delegations if each in self.delegations], now_s)
 
@@ -408,7 +411,7 @@ class State(HeldStates):
     def recall_broken(self, now_s: float) -> None:
         """Recalls the delegations on files that local processes want to write or have changed; takes the lock.
 
-        As `recall` does, revokes those whose recall began more than a lease before `now_s`.
+        Delegations whose recall began more than a lease before `now_s` (monotonic seconds) are revoked instead.
         """
         with self.locked(self.left):
             while self.broken:
