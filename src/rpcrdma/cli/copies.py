@@ -194,8 +194,8 @@ class Copies:
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
         """With --resume in `args`, prints a hint that the copy of a tree is `target`, and not the directory `dest`.
 
-        The caller has found that `dest` exists, and `target` in it does not. The user may have meant `dest` itself as
-        the copy to resume; the hint names -T for that.
+        The caller has found that `dest` exists, and `target` in it does not. If the user has meant `dest` itself as the
+        copy to resume, -T makes it that: the hint says so.
         """
         if args.resume:
             console.talk(f"hint: {dest} is a directory, so the copy is {target}; with -T the copy is {dest} itself")
@@ -212,9 +212,10 @@ class Copies:
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
         """Adds the report on a copied tree to the totals, and prints its failures and the entries left out.
 
-        Failures alone change the exit status: from DONE to that of the first one, and to PROTOCOL_VIOLATION if one is
-        that. Entries left out are no file, directory or symbolic link. Of both, 20 (TOLD_MAX) are printed, and the
-        number of the others. `in_url`: the paths of the report are paths in an export, and are printed as URLs.
+        Failures alone change the exit status: from DONE to the status of the first failure, and to PROTOCOL_VIOLATION
+        if any failure has that status. Entries left out are no file, directory or symbolic link. Up to 20 (TOLD_MAX)
+        failures and 20 such entries are printed, and the numbers of the others. `in_url`: the paths of the report are
+        paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 

@@ -129,8 +129,8 @@ def build_parser(*, whole: bool = False) -> CommandParser:
     """Returns the parser of the command line `rpcrdma`.
 
     Args:
-        whole: whether it has all commands with their arguments from the start; else it adds those of the command that a
-            command line names, when it parses that.
+        whole: whether it has all commands with their arguments from the start; else, when it parses a command line, it
+            adds the arguments of the command that the line names.
     """
     return _CommandLine(shows_all=whole)
 

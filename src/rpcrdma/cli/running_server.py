@@ -201,8 +201,8 @@ class RunningServer:
             HostAuthenticationFailed: a certificate is unfit.
             ConnectFailed: the server cannot listen at an address.
             NoAccessLog: the access log cannot be written.
-            ValueError, OSError: an export cannot be served: see `ServedExports.replace`; or a file system does not
-                answer (TimeoutError).
+            ValueError, OSError: an export cannot be served, or data of a removed export is lost; TimeoutError: a file
+                system does not answer.
         """
         server, before, args = self._server, self._args, argparse.Namespace(**vars(self._args))
         found.put_into(args)

@@ -113,7 +113,7 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
-    A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
+    A signal or, with --stop-at-eof, the end of standard input asks it to stop. With --check, it checks the settings and
     starts no server. Mistakes in the settings, and addresses that cannot be used, are printed.
 
     Raises:

@@ -42,8 +42,8 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
 def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None]) -> None:
     """Installs a handler of SIGHUP in the running event loop; calls it at once if SIGHUP has arrived during the start.
 
-    `HeldHangUp`, the handler during the start, has noted that. A process that has ignored SIGHUP so far, as under
-    nohup, outlives its terminal: `hung_up` is never called, and without `renew` the signal stays ignored.
+    During the start `HeldHangUp` is the handler, which notes the signal. A process that has ignored SIGHUP so far, as
+    under nohup, outlives its terminal: `hung_up` is never called, and without `renew` the signal stays ignored.
 
     Args:
         renew: called at each SIGHUP to read files again; None: there are no files to read.

@@ -152,7 +152,7 @@ class KnownFiles:
             self._asked.pop(directory, None)
 
     def forget_all(self) -> None:
-        """Drops all states, and adds 1 to `changes` (see `keep`)."""
+        """Drops all states, and adds 1 to `changes`, so that answers asked for before are not cached."""
         with self._lock:
             self.changes += 1
             self._known.clear()

@@ -81,7 +81,8 @@ class ServerPath(NamedTuple):
 
     @property
     def key(self) -> str:
-        """`path` with single slashes and no "." but at its end: one for all spellings of a path, in `known`."""
+        """The key of the path in the cache `known`, the same for all its spellings: single slashes, no "." but at the
+        end."""
         *above, last = self.path.split("/")
         return "/".join(("", *(name for name in above if name not in {"", "."}), last))
 

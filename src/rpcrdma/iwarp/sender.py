@@ -436,7 +436,7 @@ class Sender:
                 self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate refuses; `flush` completes it with that.
+        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate refuses, for its completion by `flush`.
 
         The refused work is the RDMA Write that is quoted or, if no tagged segment is, the oldest RDMA Read. No effect
         unless the code is an RDMAP remote protection error or, for a Write, a DDP tagged buffer error; nor for a Send,

@@ -221,7 +221,7 @@ class CallCounts(Durations):
 
         Args:
             queue_ns: the time for which the call waited before it was sent or handled; 0: it did not wait.
-            rest_ns: the time after that: until the call's end at a client, the time of the handler at a server.
+            rest_ns: the time after the wait: until the call's end at a client, the time of the handler at a server.
             replied: False for a call that ended at a client without a reply: `rest_ns` is then no round trip.
         """
         if replied and not queue_ns:

@@ -31,7 +31,7 @@ _FRESH_OCTETS_MAX = (1 << 14) - 1
 """Smaller memory comes warm from the allocator of Python or of the C library."""
 
 _FRESH_REGISTERED_OCTETS_MAX = (1 << 12) - 1
-"""The same where a device registers memory, which it does by pages."""
+"""The bound in place of `_FRESH_OCTETS_MAX` where a device registers memory, which it does by pages."""
 
 _TRIED = 4
 """Buffers that are looked at, the oldest first, before fresh memory is taken."""

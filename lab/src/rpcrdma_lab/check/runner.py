@@ -147,7 +147,7 @@ async def recalled_delegations(
 ) -> set[str]:
     """Returns {"recall"} if a server recalls a delegation on its holder's connection, and set() if it does not.
 
-    In the latter case makes the server drop the delegation. `given` has values for the conversation by name,
+    If it does not, makes the server drop the delegation. `given` has values for the conversation by name,
     `fresh_file` is the handle of an empty file, and `version` is the protocol version, "1" or "2".
 
     Raises:

@@ -276,7 +276,7 @@ class RdmaConnection(CallsMade):
     def _offered(self, call: Call) -> ReplyBound:
         """Returns the octets offered for the result of `call` and for each of its bulk items.
 
-        They are those of the procedure's bound, each reduced to `TransportConfig.reply_octets_max` but for the item of
+        They are those of the procedure's bound, each reduced to `TransportConfig.reply_octets_max`, except the item for
         `call.into`. A server whose calls can have no chunks offers their sum, reduced to what fits a reply inline.
         """
         bound = call.procedure.reply_bound(call.args)

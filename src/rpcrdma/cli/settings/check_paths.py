@@ -32,8 +32,8 @@ PATHS: Final = ("state-dir", "admin", "keytab", "access-log")
 class PathLooks:
     """Looks at paths of settings of the server in threads, all at once, as soon as the object is made.
 
-    The methods wait for the answers until PATH_ANSWERS_S (30) seconds after that, in all. The state directory is always
-    among the paths.
+    The methods wait for the answers until PATH_ANSWERS_S (30) seconds after the object was made. The state directory is
+    always among the paths.
 
     Args:
         found: the settings. Those without a path, such as "off", are not looked at; nor are mistaken ones, which have

@@ -232,7 +232,8 @@ class Resolver:
 
         Raises:
             NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
-                object above the name is no directory, or `path` ends in a slash or in "."; and see `find`.
+                object above the name is no directory, or `path` ends in a slash or in "."; and the other errors of
+                `find`, such as NFS3ERR_NOENT.
         """
         absolute = self.absolute(path)
         names = components(absolute)

@@ -321,7 +321,7 @@ class FsspecStore:
     def _refusals(self, path: str) -> Iterator[None]:
         """A context manager that turns errors of the library of fsspec, about the object at `path`, into Refused.
 
-        It logs all of them but those of missing objects.
+        It logs these errors, except those of missing objects.
         """
         try:
             yield

@@ -165,7 +165,7 @@ class LockMirrors:
         """Removes the system's locks of a file on octets that no client has locked; no effect without a mirror.
 
         `file` is the key of the file by `Exports.file_of`. Waits for threads that use the mirror. The calling thread is
-        in no `with` block of `of`, and does not hold `Claims.lock`. Failures are logged, not raised: see `unlock`.
+        in no `with` block of `of`, and does not hold `Claims.lock`. Failures are logged, not raised.
         """
         with self._held(file) as mirror:
             if mirror is not None:

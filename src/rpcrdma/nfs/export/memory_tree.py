@@ -53,7 +53,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class MemoryNode(MemoryObject):
-    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`. Fields: see `MemoryObject`."""
+    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`. `MemoryObject` has its fields."""
 
     __slots__ = ()
     tree: MemoryTree

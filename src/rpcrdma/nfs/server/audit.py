@@ -29,9 +29,9 @@ AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr
 
 
 class NamedObject(NamedTuple):
-    """An object in an audit record: a name in the directory with the handle `handle`, or the object with this handle.
+    """An object in an audit record: `name` in the directory with the handle `handle`, or the object with this handle.
 
-    `name` is None for the latter; `handle` is None if it is not known.
+    `name` is None if `handle` is the handle of the object itself; `handle` is None if it is not known.
     """
 
     handle: bytes | None

@@ -166,7 +166,7 @@ class RegisteredPrograms:
     def look_soon(self) -> None:
         """Lets the task compare the registrations at once, after a change of the URLs at which the server listens.
 
-        Does not wait for that. To be called in the event loop.
+        Returns without waiting for the comparison. To be called in the event loop.
         """
         self._changed.set()
 

@@ -31,7 +31,7 @@ _Values: TypeAlias = tuple[Any, ...]
 _HEAD: Final = ">4I16s4I"
 """The `struct` format of an empty tag, the minor version, the number of operations, and SEQUENCE."""
 _HEAD_VALUES, _SEQUENCE_AT, _CACHED = 9, 12, 8
-"""The values of these, the offset of SEQUENCE, and the index of `sa_cachethis`."""
+"""The number of values in the head of a call, the offset of SEQUENCE, and the index of `sa_cachethis` in the values."""
 _MISSES = 16
 """Calls of other layouts after which such a layout takes the place of the present one: two may be in use by turns."""
 

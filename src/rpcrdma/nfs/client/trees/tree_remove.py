@@ -80,10 +80,11 @@ class _Level:
 
 
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
-    """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
+    """Removes the directory `name` in `parent` with all contents; returns the numbers of removed objects, and failures.
 
-    After an OSError, RpcError or RemoteProtocolError, which the report takes, the rest of the tree is removed. A
-    directory whose entries stay, too, because more than NFS_LISTED_NAMES_KNOWN_MAX failed, is one failure more.
+    Entries that match a shell pattern of `exclude` stay, with the directories above them. After an OSError, RpcError or
+    RemoteProtocolError, which the report takes, the rest of the tree is removed. Once more than
+    NFS_LISTED_NAMES_KNOWN_MAX entries have failed, further entries of a directory may stay: that is one failure more.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.

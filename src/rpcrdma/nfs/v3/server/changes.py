@@ -164,7 +164,7 @@ def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:
 
     Raises:
         StatusRefusal: NFS3ERR_BADTYPE: the type is that of no device, socket or FIFO.
-        Refused: EINVAL, see `wanted_of`.
+        Refused: EINVAL: a time has 10**9 nanoseconds or more.
     """
     kind = _SPECIAL.get(what.type)
     if kind is None:

@@ -70,7 +70,8 @@ class Known(enum.Enum):
     RESTARTED = "other verifier"
     FOREIGN = "other principal"
     FOREIGN_RESTARTED = "other verifier and principal"
-    """Also another verifier alone, if the client has SP4_MACH_CRED and the call no integrity: that is no restart."""
+    """Another verifier alone counts as this, too, if the client has SP4_MACH_CRED and the call no integrity: the call
+    does not prove a restart."""
     AWAITED = "another principal may reclaim the owner's state"
     """In the grace period, with or without a confirmed record: the recovery database has the owner with another
     principal, whose client may still reclaim."""

@@ -42,7 +42,8 @@ _NOT_THERE: Final = (
 )  # fmt: skip
 """Error numbers of a look-up in a path that does not lead to a directory, not even later."""
 _NO_RIGHTS: Final = Grant(ServingUser(), read_only=True)
-"""Those of a client that gives back what it holds, where no operation judges the caller, and of looks of the server."""
+"""The rights of a client that gives back what it holds, where no operation judges the caller, and of the server itself
+when it looks at an object."""
 
 
 def checked_name(name: bytes) -> bytes:

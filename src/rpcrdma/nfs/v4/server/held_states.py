@@ -153,7 +153,8 @@ class HeldStates:
     def new_other(self, client: Client) -> bytes:
         """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
 
-        Raises Refused or Unrecorded, see `check_recorded`.
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state), or Unrecorded if the client has to be
+        written to the recovery database first.
         """
         self.check_recorded(client)
         self._made += 1

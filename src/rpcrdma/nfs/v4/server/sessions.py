@@ -61,7 +61,7 @@ class BackChannel:
     caller: ReverseCaller | None
     """The connection; None: the client has bound none, or it has ended."""
     minor_version: int
-    """The minor version of the session, which calls carry: Linux finds a session by its id and by this."""
+    """The minor version of the session, which calls carry: Linux finds a session by its id and its minor version."""
     bound: bool = field(init=False)
     """Whether the client has bound a connection at any time."""
     sequence: int = 0
@@ -302,7 +302,7 @@ class SessionTable:
         self.octets.add(session.client.host, -session.promised)
 
     def destroy_all(self, client: Client) -> None:
-        """Removes all sessions of a client; see `destroy`."""
+        """Removes all sessions of a client, as `destroy` removes one."""
         for number in list(client.sessions):
             self.destroy(self._by_id[number])
 
