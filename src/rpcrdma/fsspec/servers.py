@@ -81,8 +81,7 @@ class ServerPath(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of the path in the cache `known`, the same for all its spellings: single slashes, no "." but at the
-        end."""
+        """The key of `path` in the cache `known`, the same for all spellings: without double slashes and "." above."""
         *above, last = self.path.split("/")
         return "/".join(("", *(name for name in above if name not in {"", "."}), last))
 

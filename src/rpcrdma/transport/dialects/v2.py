@@ -374,8 +374,8 @@ class Version2:
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
         """Gives up a faulty message, further pieces of it, and an unfinished message that it interrupts.
 
-        `limit`: the number of chunks or segments that this side takes, 0 for other causes. Returns an `Inbound` as
-        `head.refused` does; its `broken` is the XID of the call whose unfinished reply the message interrupts, or None.
+        `limit`: the number of chunks or segments that this side takes, 0 for other causes. Returns the refused message
+        of `head.refused`; its `broken` is the XID of the call whose unfinished reply the message interrupts, or None.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)

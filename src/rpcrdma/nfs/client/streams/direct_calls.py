@@ -33,7 +33,7 @@ _NO_VERIFIER = b""
 
 
 class LentMemory(io.BytesIO):
-    """An `io.BytesIO` that lends its memory to a call. Garbage collection does not close it before others use it last.
+    """An `io.BytesIO` that lends its memory to a call; garbage collection does not close it while a view is in use.
 
     A view can outlive a failed call, in the frames of the call's exception, until garbage is collected. The collector
     would close an `io.BytesIO` before it drops the view, which fails and which Python 3.13 prints.

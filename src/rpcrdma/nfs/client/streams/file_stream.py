@@ -306,7 +306,8 @@ class NfsFile:
 
         Returns:
             (the octets, fewer than `size` only at the end of the file; a view of the octets behind them in the same
-                block that have been fetched already, maybe none, valid until the next read but `pread`, `preadinto`).
+                block that have been fetched already, maybe none; the view is valid until the next read by any method
+                other than `pread` and `preadinto`).
 
         Raises:
             NfsError: the server refuses.

@@ -415,7 +415,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Makes a client EXPIRING if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies; returns whether."""
+        """Makes a client EXPIRING and returns True if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies."""
         if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)
