@@ -252,11 +252,12 @@ def parse_export(text: str) -> ExportArgument:
     """Parses NAME=DIR or NAME=URL, with options each after a colon, into an export of the command line.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
-    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name. Then it is looked
-    at, which may block, EXPORT_ANSWERS_S (5) seconds at most.
+    hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name. In that case this
+    looks whether the directory exists, which may block, EXPORT_ANSWERS_S (5) seconds at most.
 
     Raises:
-        ArgumentTypeError: `text` is no export, or ends in DIR:WORD: WORD is no option, DIR exists, DIR:WORD does not.
+        ArgumentTypeError: `text` is no export; or it ends in DIR:WORD, where WORD is no option, and DIR exists, but
+            DIR:WORD does not.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:

@@ -72,7 +72,8 @@ class _Row:
 
     `attributes` are None if the server refuses to describe the entry (`refused`). They are also None for an export or
     directory above exports whose attributes were not read, which is shown as a directory. `target` is the target of a
-    symbolic link, None if it was not read. `export`: whether the name is an export and its directory in none.
+    symbolic link, None if it was not read. `export`: whether the name is that of an export, in a directory that is in
+    no export itself.
     """
 
     name: str

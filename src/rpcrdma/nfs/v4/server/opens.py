@@ -370,9 +370,9 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, before: _Before) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN; raises Refused, tree.Refused or OSError.
 
-    `before` has attributes of the open `mine` before the OPEN, to which they are reset. If that access is 0, `mine` was
-    new, and is dropped. The seqid of `mine` stays as the OPEN has raised it. Nothing is undone if `mine` has ended or
-    was revoked meanwhile, or another call has changed it since the OPEN gave `stateid`.
+    The open `mine` gets back the attributes `before`, which it had before the OPEN; if `before.access` is 0, it was new
+    and is dropped. Its seqid stays as the OPEN has raised it. Nothing is undone if `mine` has ended or was revoked
+    meanwhile, or another call has changed it since the OPEN gave `stateid`.
     """
     try:
         # The open itself, if it is for reading, keeps no other client from a delegation.
