@@ -40,7 +40,7 @@ class Preference(enum.Enum):
     SEGMENTS = "rtr"
     """In segments if the largest reply fits the permitted transmissions; else one result BY_SIZE, several by RDMA."""
     CHOICE = "choice"
-    """Arguments as with SEGMENTS; the responder chooses the way of results that fit the permitted transmissions."""
+    """Like SEGMENTS, but for results that fit the permitted transmissions the responder chooses segments or RDMA."""
     BY_SIZE = "by-size"
     """Arguments and short results in segments; long results, and several that one reply may not hold, by RDMA."""
     EXPLICIT = "explicit"

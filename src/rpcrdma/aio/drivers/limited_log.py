@@ -49,7 +49,7 @@ class LimitedLog:
 
     Args:
         logger: the destination.
-        clock: returns seconds; None: the clock of the running event loop, or without one that of the machine.
+        clock: returns seconds; None: a monotonic clock, `time.monotonic` or that of a simulation.
         later: calls a function after a delay in seconds; by default by the running event loop.
     """
 

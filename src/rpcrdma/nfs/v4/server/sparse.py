@@ -157,8 +157,8 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
     """Returns the current file, open for writing by a stateid, or opened now by the caller's rights.
 
-    It is opened now for a special stateid or another principal's (`io_file` returns None), and then closes with the
-    last reference to it: the caller closes no file.
+    It is opened now if `io_file` returns None, as for a special stateid or another principal's, and then closes with
+    the last reference to it: the caller closes no file.
 
     Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if
     `octets`, the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes), or EROFS if the export
@@ -179,9 +179,9 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
     """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of the current file ahead, if the hints say WILLNEED.
 
-    Returns the hints that are followed: none in a tree in memory, nor for a special stateid or that of another
-    principal. Raises WorkerNeeded (run again in a worker thread), OSError, or Refused: the stateid is not valid, or the
-    object is no regular file.
+    Returns the hints that are followed: none in a tree in memory, nor with a stateid by which the file is not open for
+    reading, such as a special one. Raises WorkerNeeded (run again in a worker thread), OSError, or Refused: the stateid
+    is not valid, or the object is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)
