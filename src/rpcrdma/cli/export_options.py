@@ -256,8 +256,7 @@ def parse_export(text: str) -> ExportArgument:
     looks whether the directory exists, which may block, EXPORT_ANSWERS_S (5) seconds at most.
 
     Raises:
-        ArgumentTypeError: `text` is no export; or it ends in DIR:WORD, where WORD is no option, and DIR exists, but
-            DIR:WORD does not.
+        ArgumentTypeError: `text` is no export, or ends in DIR:WORD: WORD is no option; DIR exists, but not DIR:WORD.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:

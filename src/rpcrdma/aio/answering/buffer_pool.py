@@ -388,8 +388,8 @@ class BufferShare(Share):
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
         """Has the event loop call `resume` when there is room for BULK_RESULT_OCTETS, or the whole pool if smaller.
 
-        Returns at once; `resume` may be called at once if the share is closed, and `close` calls it, too. The octets
-        that this connection holds by `reserve` and `take_in` count as free.
+        Returns at once. If the share is closed, calls `resume` itself; `close` calls it, too. The octets that this
+        connection holds by `reserve` and `take_in` count as free.
         """
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 

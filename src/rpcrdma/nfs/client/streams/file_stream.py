@@ -306,8 +306,7 @@ class NfsFile:
 
         Returns:
             (the octets, fewer than `size` only at the end of the file; a view of the octets behind them in the same
-                block that have been fetched already, maybe none; the view is valid until the next read by any method
-                other than `pread` and `preadinto`).
+                block that have been fetched already, maybe none, valid until a read other than `pread`, `preadinto`).
 
         Raises:
             NfsError: the server refuses.
@@ -333,9 +332,8 @@ class NfsFile:
     async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy or a move of the position; returns the number of octets read.
 
-        Fewer octets than `buffer` has are read only at the end of the file. Raises `NfsError` if the server refuses,
-        ValueError if the file is closed, was not opened for reading, or `offset` is negative, and TypeError or
-        LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        Fewer octets than `buffer` has are read only at the end of the file. Raises ValueError also if the file was not
+        opened for reading, TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await read_direct(self._volume, self._node, offset, as_view(buffer, "buffer", writable=True))
