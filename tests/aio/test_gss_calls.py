@@ -581,3 +581,16 @@ async def test_a_call_that_is_refused_while_its_context_is_in_use_comes_again_af
         gate.open()
         assert [len(each) for each in await asyncio.gather(result, long)] == [2 * MIB, MIB]
         assert len(giving.callers) == 3
+
+
+@with_threads
+async def test_a_call_refused_while_its_context_is_in_use_takes_its_next_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its first form it would be refused for as long as other calls keep the context in use."""
+
+    def in_use(call: ProtectedCall, *_: Any) -> None:
+        call.was_in_use = True
+
+    monkeypatch.setattr(ProtectedCall, "encode_again", in_use)
+    async with pair("2", "krb5i", FakeMechanism(), service=Giving()) as (connection, giving, _):
+        assert len(await connection.call(GIVE, 2 * MIB, timeout_s=5)) == 2 * MIB
+        assert (len(giving.callers), connection.statistics.calls_failed) == (1, 1)

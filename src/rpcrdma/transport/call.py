@@ -53,8 +53,8 @@ class Call(Outgoing):
 
     __slots__ = (
         "args", "began_ns", "bound", "carried", "deadline_s", "encoder", "ended_ns", "error", "exposure", "form",
-        "future", "into", "long_reply", "octets_received", "octets_sent", "over_tcp", "payload", "peer", "placement",
-        "procedure", "protection", "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
+        "future", "into", "long_reply", "next_form", "octets_received", "octets_sent", "over_tcp", "payload", "peer",
+        "placement", "procedure", "protection", "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
     )  # fmt: skip
 
     kind = Kind.CALL
@@ -96,6 +96,8 @@ class Call(Outgoing):
         """How the round-trip extension is to move the bulk items; "" as the connection's options say."""
         self.peer = ""
         """ADDRESS:PORT of the responder."""
+        self.next_form: CallForm | None = None
+        """The form that `reset` sets, once, after a refusal in which `protection` could not encode the call anew."""
         self.future: Any = None
         """The connection's future for the result; None before a connection takes the call."""
         self.over_tcp = False
@@ -112,13 +114,14 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets `state` and, from `bound`, the fields that say how the call travels by RDMA; counts and times stay."""
+        """Resets `state` and, by `bound` or `next_form`, how the call travels by RDMA; counts and times stay."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
         self.ends = None
         self.group = None
-        self.form = _tuple(CallForm, (self.bound, 1, False, False, 0, False))
+        form, self.next_form = self.next_form, None
+        self.form = form or _tuple(CallForm, (self.bound, 1, False, False, 0, False))
         self.carried = None
         self.sending = False
         self.long_reply = False

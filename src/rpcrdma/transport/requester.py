@@ -335,8 +335,8 @@ class Requester:
                 form = call.carried.form_after(message.refusal, call.form, form)
             if form is not None and call.protection is not None:
                 # The responder may have taken the sequence number.
-                payload = call.protection.encode_again(call.xid, call.procedure, call.args)
-                form, call.payload = (None if payload is None else form), payload
+                call.payload = call.protection.encode_again(call.xid, call.procedure, call.args)
+                form, call.next_form = (None, form) if call.payload is None else (form, None)
         if form is not None:
             plain = form.plain and not call.form.plain
             counter = "resent_plain" if plain else RESENT.get(message.refusal.cause, "resent_larger")
