@@ -261,6 +261,8 @@ async def test_the_loss_of_the_connection_over_which_a_context_is_made_ends_no_l
         go_on.set()
         assert [bytes(result) for result in await asyncio.gather(first, second)] == [b"first", b"second"]
         assert connection.reconnects == 1
+        # No ended connection and its buffers are kept until the next context is made.
+        assert connection._gss._making_over is None
 
 
 @each_case("renewed", [False, True])

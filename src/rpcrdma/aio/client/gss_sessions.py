@@ -69,7 +69,7 @@ class GssSessions:
         self._ends_s: float | None = None
         self._making: asyncio.Task[GssSession] | None = None
         self._making_over: SingleConnection | None = None
-        """The connection over which a context is or was made last."""
+        """The connection over which a context is being made."""
         self.principal: str | None = None
         """The client's principal; None before a context has been made."""
 
@@ -255,7 +255,7 @@ class GssSessions:
             return present
 
     def _made(self, making: asyncio.Task[GssSession]) -> None:
-        self._making = None
+        self._making = self._making_over = None
         # Retrieved, or asyncio logs it where no call waits any more.
         if not making.cancelled() and making.exception() is None:
             self._session = making.result()
