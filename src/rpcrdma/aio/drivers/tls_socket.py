@@ -279,7 +279,11 @@ class TlsSocket:
                 # The answer to a change of keys, which TLS itself sends.
                 self._send_out()
             except OSError as error:
-                return self._end_after(count, error.strerror or str(error))
+                if self.unsent > TLS_UNSENT_OCTETS_MAX:
+                    return self._end_after(count, error.strerror or str(error))
+                # Nothing can be sent any more; the socket tells that where it is read, after all that has arrived.
+                self._outgoing.read()
+                self._unsent = memoryview(b"")
             return count
         except ssl.SSLError as error:
             refusal = refusal_of(error, self._session)
