@@ -15,11 +15,14 @@ import pytest
 from conversation import with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import local_files, object_tree
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.export.linux_calls import file_clock_ns
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.open_object import HeldNode
 from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.v4.server.held_states import HeldStates
 from served_directory import Server
 from support.command_process import HANG_S
 from support.nfs4_client import READ, access, close, getattr_, lookup, lookupp, open_, putfh, putrootfh, read, readdir
@@ -171,6 +174,59 @@ def test_a_search_that_hangs_keeps_no_idle_files_of_other_exports_open(start: Ca
         closing.start()
         closing.join(HANG_S)
         assert not closing.is_alive()
+
+
+class Closing:
+    """A close that hangs for the first file, until the end of the test."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+        self.hangs, self.ends = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.closed == 1:
+            self.hangs.set()
+            self.ends.wait(HANG_S)
+
+    def count(self, closes: Callable[[], object]) -> int:
+        """Has one thread hang in `closes`, calls it beside that, and returns the number of files closed by then."""
+        first = threading.Thread(target=closes, daemon=True)
+        first.start()
+        assert self.hangs.wait(HANG_S)
+        closes()
+        closed = self.closed
+        self.ends.set()
+        first.join(HANG_S)
+        return closed
+
+
+def test_a_close_that_hangs_leaves_other_idle_files_to_the_next_thread(
+    start: Callable[..., Server], tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start()
+    root = server.mount()
+    for name in ("hello.txt", "other"):
+        (tree / name).write_bytes(b"x")
+        assert server.read(server.lookup(root, name)) == b"x"
+    files = server.services.nfs.exports.parts.files
+    files.drop_idle()
+    closing = Closing()
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenFile, "__del__", lambda _: closing.close(), raising=False)
+        assert closing.count(files.drop_idle) == 2
+
+
+def test_a_close_that_hangs_leaves_other_ended_states_and_locks_to_the_next_thread() -> None:
+    states = HeldStates(Claims(), 0, 8)
+    closing, shrunk = Closing(), list[bytes]()
+    mirrors: Any = states.mirrors
+    mirrors.shrink = shrunk.append
+    ended = type("Ended", (), {"__del__": lambda _: closing.close()})
+    with states.locked(states.left):
+        states._ended += [ended(), ended()]
+        states._shrunk.add(b"file")
+    assert (closing.count(lambda: states.close_ended(states.left)), shrunk) == (2, [b"file"])
 
 
 def test_what_is_to_be_closed_is_found_without_a_question_to_a_silent_file_system(

@@ -13,6 +13,7 @@ COMMIT. The server puts files that are still marked on the disk when it stops: a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Collection, Iterable
@@ -293,6 +294,8 @@ class OpenFiles:
         self._state = state
         self._leases = leases
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
+        self._idle: list[OpenFile] = []
+        """What `drop_idle` is closing."""
 
     def for_reading(
         self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
@@ -388,10 +391,19 @@ class OpenFiles:
         """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.
 
         Files with unstable data stay, unless they have no name left on a disk. Opens of NFSv4 keep a dropped file open.
+        May be called while another thread does so, or hangs in closing a file: it closes the others.
         """
         # Never out of the cache meanwhile: a call would open such a file anew, without the mark. All opens wait for the
         # lock of the cache, under which no file system may be asked that is silent.
-        self._cache.drop_idle(lambda file: file.unstable and (file.tree.always_waits or os.fstat(file.fd).st_nlink > 0))
+        self._idle.extend(
+            self._cache.drop_idle(
+                lambda file: file.unstable and (file.tree.always_waits or os.fstat(file.fd).st_nlink > 0)
+            )
+        )
+        # Each one closes here with its last reference.
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop()
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
         """Puts unstable data in the open files of the exports `trees` on the disk.

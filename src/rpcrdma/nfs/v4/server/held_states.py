@@ -29,9 +29,9 @@ _OTHER = struct.Struct(">IQ")
 _ZEROS, _ONES = bytes(12), b"\xff" * 12
 _SEQIDS: Final = 1 << 32
 
-Left: TypeAlias = list[tuple[list[object], set[bytes]]]
-"""The work that `HeldStates.locked` has left to `HeldStates.close_ended`: in each pair, objects whose open files close
-with the list, and the keys of files whose locks for local processes are to be reduced."""
+Left: TypeAlias = list[tuple[object, bytes | None]]
+"""The work that `HeldStates.locked` has left to `HeldStates.close_ended`: in each pair an ended state, whose open files
+close with it, or the key of a file whose locks for local processes are to be reduced."""
 _Key: TypeAlias = tuple[int, bytes]
 ANONYMOUS: Final[_Key] = (0, _ZEROS)
 """The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3): the anonymous stateid."""
@@ -94,9 +94,11 @@ class HeldStates:
                 finally:
                     ended, self._ended = self._ended, []
                     shrunk, self._shrunk = self._shrunk, set()
-                    if left is not None and (ended or shrunk):
-                        left.append((ended, shrunk))
-                        shrunk = set()
+                    if left is not None:
+                        while ended:
+                            left.append((ended.pop(), None))
+                        while shrunk:
+                            left.append((None, shrunk.pop()))
         finally:
             # A file closes with its last reference.
             del ended
@@ -106,15 +108,15 @@ class HeldStates:
     def close_ended(self, left: Left) -> None:
         """Closes the files and reduces the locks in `left`, and empties it; may block while a file system hangs.
 
-        May be called while another thread does so, or hangs: each does a part.
+        May be called while another thread does so, or hangs: one that hangs has a single state or file from `left`.
         """
         while True:
             try:
-                ended, shrunk = left.pop()
+                ended, file = left.pop()
             except IndexError:
                 return
             del ended
-            for file in shrunk:
+            if file is not None:
                 self.mirrors.shrink(file)
 
     def in_steps(self, states: Sequence[Held], step: Callable[[Held], object], left: Left | None = None) -> None:
