@@ -279,3 +279,19 @@ def test_each_compound_that_takes_a_thread_tells_its_disk(
     assert told == [b"other", b"one", b"other", b"one", None]
     assert service.WAITS_FOR(CompoundCall.of([(operation.OP_PUTFH, None)])) is None, "it does not decode"
     service.close()
+
+
+def test_compounds_above_a_disk_that_stands_still_leave_threads_to_the_others(
+    start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports = [Export(name="/x", directory=tree), Export(name="/y", directory=tree / "a")]
+    to_root = CompoundCall.of([(nfs4.nfs_opnum4.OP_PUTROOTFH, None), (nfs4.nfs_opnum4.OP_READDIR, None)])
+    for disks, told in ((b"one", b"one"), False), ((b"one", b"other"), True):
+        numbers = iter(disks)
+        monkeypatch.setattr(MountTable, "file_system_of", lambda *_, numbers=numbers: next(numbers))
+        service = with_version_4(start(exports), None).service
+        assert service.WAITS_FOR is not None
+        root = service.exports.root.handle
+        to_handle = CompoundCall.of([(nfs4.nfs_opnum4.OP_PUTFH, nfs4.PUTFH4args(root))])
+        assert [service.WAITS_FOR(each) is not None for each in (to_root, to_handle)] == [told, told]
+        service.close()

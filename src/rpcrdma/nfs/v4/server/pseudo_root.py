@@ -88,6 +88,7 @@ class PseudoRoot:
         self._mounted: dict[_Path, Mounted] = {}
         self._mounted_names: dict[bytes, dict[bytes, list[Mounted]]] = {}
         """What is mounted in an export, by the filehandle of that export's root and by the last name of the path."""
+        self._waits: bytes | None = None
         self._hosts: dict[CallOrigin, bool] = {}
         """Whether some export admits calls of this origin; kept for the calls of the present exports."""
         self.changed_at_ns = made_at_ns
@@ -127,6 +128,8 @@ class PseudoRoot:
         self._paths = {tree.root.handle: path for path, tree in roots.items()}
         self._roots = roots
         self._names = names
+        divided = any(self._exports.waits_for(tree.root.handle) is not None for tree in roots.values())
+        self._waits = _HANDLE_BEGINS if divided else None
         self._mounted, self._mounted_names = mounted, by_name
         self._directories = directories
         self._by_handle = {directory.handle: directory for directory in directories.values()}
@@ -256,9 +259,10 @@ class PseudoRoot:
     def waits_for(self, handle: bytes) -> bytes | None:
         """Returns octets that identify the file system on which a call with this handle may block, for comparison.
 
-        None: not distinguished, as for the pseudo file system.
+        The pseudo file system counts as one: a call that begins there may block on any export that it lists or enters.
+        None: not distinguished, as where all exports are on one file system.
         """
-        return self._exports.waits_for(handle)
+        return self._waits if handle in self._by_handle else self._exports.waits_for(handle)
 
 
 _GRANT: Final = Grant(ServingUser(), read_only=True)
