@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,21 @@ def test_an_unfit_address_is_an_error_of_the_demo(tree: Path, capfd: pytest.Capt
     said = capfd.readouterr().err
     assert "'a b' is no host" in said
     assert said.endswith("error: the server did not start\n")
+
+
+@pytest.mark.thorough
+def test_the_demo_finds_its_package_where_that_is_not_installed(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    async def start(*words: str, **_how: object) -> None:
+        started.extend(words)
+        raise OSError("only its words count")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    assert main(["demo", "--source", str(tree)]) == 1
+    python, *words = started[: started.index("serve")]
+    # Without the directories of installed packages, in another directory.
+    ran = subprocess.run([python, "-S", *words, "--version"], cwd=tmp_path, env={}, capture_output=True, check=False)
+    assert ran.stdout.startswith(b"rpcrdma "), ran.stderr

@@ -16,6 +16,8 @@ from rpcrdma.errors import RpcRdmaError
 
 __all__ = ["ServerProcess"]
 
+_RUN = "import sys; sys.path.append(sys.argv.pop(1)); from rpcrdma import __main__; sys.exit(__main__.run())"
+"""A program that runs the command; its first argument is the place of the package, which need not be installed."""
 _START_S = 30.0
 _STOP_S = 20.0
 
@@ -57,8 +59,9 @@ class ServerProcess:
             sys.executable,
             # Files in the working directory, such as queue.py, are no modules of the server.
             "-P",
-            "-m",
-            "rpcrdma",
+            "-c",
+            _RUN,
+            str(Path(__file__).parents[3]),
             "serve",
             *self._arguments,
             stdin=asyncio.subprocess.PIPE,
