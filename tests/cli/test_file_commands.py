@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.remote import TOLD_MAX
+from rpcrdma.nfs.client import NfsFilesystem
 
 if TYPE_CHECKING:
     from support.commands import Remote
@@ -249,3 +251,17 @@ def test_mv_renames_and_moves(remote: Remote) -> None:
     assert contents(remote.local) == {"c": b"other", "into": None, "into/b": b"b", "new": None, "new/c": b"a"}
     ran = remote.run("mv", remote.url("/new"), remote.url("/new/new"))
     assert (ran.status, ran.err.splitlines()[1]) == (1, "hint: a directory cannot be moved into itself")
+
+
+def test_mv_tells_of_no_directory_where_a_server_refuses_a_name(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (remote.local / "a").touch()
+
+    async def refuse(*_: object) -> None:
+        # As FAT does.
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(NfsFilesystem, "rename", refuse)
+    ran = remote.run("mv", remote.url("/a"), remote.url("/a:b"))
+    assert (ran.status, ran.err) == (1, "error: invalid argument\n")

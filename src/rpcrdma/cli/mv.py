@@ -73,7 +73,7 @@ async def run(args: argparse.Namespace) -> int:
                     try:
                         await filesystem.rename(path, target)
                     except OSError as error:
-                        if error.errno == errno.EINVAL:
+                        if error.errno == errno.EINVAL and target.startswith(f"{path.rstrip('/')}/"):
                             error.add_note("a directory cannot be moved into itself")
                         raise
                     moved.add(target)
