@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rpcrdma.nfs.export.open_object import HeldNode
 from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.v4.server.held_states import HeldStates
+from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
 from served_directory import Server
 from support.command_process import HANG_S
 from support.nfs4_client import READ, access, close, getattr_, lookup, lookupp, open_, putfh, putrootfh, read, readdir
@@ -227,6 +229,24 @@ def test_a_close_that_hangs_leaves_other_ended_states_and_locks_to_the_next_thre
         states._ended += [ended(), ended()]
         states._shrunk.add(b"file")
     assert (closing.count(lambda: states.close_ended(states.left)), shrunk) == (2, [b"file"])
+
+
+def test_a_sweep_that_goes_on_keeps_no_state_that_another_thread_closes() -> None:
+    states, closed = HeldStates(Claims(), 0, 8), list[object]()
+    client: Any = SimpleNamespace(held={})
+    kind: Any = type("Ended", (SimpleNamespace,), {"__del__": lambda self: closed.append(self.key)})
+    for key in range(NFS4_ENDED_AT_ONCE + 1):
+        client.held[key] = kind(key=key, client=client, parts=None)
+
+    def end(held: Any) -> None:
+        states._ended.append(client.held.pop(held.key))
+        if not client.held:
+            # As a thread does beside the sweep, which must not wait for a file system.
+            states.close_ended(states.left)
+            assert len(closed) == NFS4_ENDED_AT_ONCE
+
+    states.in_steps(list(client.held.values()), end, states.left)
+    assert len(states.left) == 1
 
 
 def test_what_is_to_be_closed_is_found_without_a_question_to_a_silent_file_system(

@@ -128,16 +128,18 @@ class HeldStates:
         """
         with self.lock:
             # The locks of an open, which may be many, before it.
-            found: list[Held] = []
-            for held in states:
-                found += held.parts or ()
-                found.append(held)
-        for first in range(0, len(found), NFS4_ENDED_AT_ONCE):
+            found = [each for held in states for each in (*(held.parts or ()), held)]
+        # With the last reference its file closes, which another thread does that takes it from `left`.
+        del states
+        found.reverse()
+        while found:
             with self.locked(left):
-                for held in found[first : first + NFS4_ENDED_AT_ONCE]:
+                for _ in range(min(NFS4_ENDED_AT_ONCE, len(found))):
+                    held = found.pop()
                     # It may have ended with another one, or by a call.
                     if held.client.held.get(held.key) is held:
                         step(held)
+                del held
 
     def has_room(self, client: Client) -> bool:
         """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
