@@ -387,7 +387,8 @@ NFS_LISTED_NAMES_HELD_MAX = 1_000_000
 """Names that a call holds all at once (`listdir`, `walk`): 60 MB of short ones, 320 MB of the longest."""
 
 EVENT_LINES_MAX = 1000
-"""Lines of `serve --json` that wait for their reader: 300 KB of usual ones. An address causes 120 a minute at most."""
+"""Events of `serve --json`, and lines of standard error, that wait for their reader: 300 KB of usual ones each. An
+address causes 120 a minute at most."""
 
 FSSPEC_KNOWN_FILES_MAX = 4096
 """Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB. As many

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from rpcrdma.cli import event_lines
-from rpcrdma.cli.event_lines import EventLines, server_events
+from rpcrdma.cli.event_lines import ErrorLines, EventLines, error_lines, server_events
 from rpcrdma.commands import console
 
 
@@ -123,3 +125,45 @@ def test_errors_take_their_turn_among_the_events_and_wait_for_no_reader(
     assert (before["event"], error["event"], error["error"]["hint"]) == ("before", "error", "remedy")
     console.error("after the last line")
     assert len(printed) == 1
+
+
+def test_lines_of_errors_that_are_left_out_are_counted_in_their_place(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    full = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            full += os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    lines = ErrorLines(writing)
+    lines.write("in the write\n")
+    while not lines._lines.empty():
+        os.sched_yield()
+    for number in range(9):
+        lines.write(f"{number} \udcff\n")
+    while full:
+        full -= len(os.read(reading, full))
+    lines.end()
+    told = os.read(reading, 1 << 16).decode().splitlines()
+    assert told[0] == "in the write"
+    assert told[-1].endswith(" lines left out here: standard error took no more")
+    assert r"0 \udcff" in told
+
+
+def test_all_that_is_written_to_standard_error_goes_its_way_and_it_is_restored(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = sys.stderr
+    handler = logging.StreamHandler(before)
+    logging.getLogger().addHandler(handler)
+    try:
+        with error_lines():
+            assert isinstance(sys.stderr, ErrorLines)
+            assert (sys.stderr.fileno(), sys.stderr.isatty()) == (before.fileno(), before.isatty())
+            logging.getLogger("rpcrdma.server").warning("logged")
+            console.talk("talked")
+        assert sys.stderr is before
+        assert handler.stream is before
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert capfd.readouterr().err == "logged\ntalked\n"

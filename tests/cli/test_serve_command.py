@@ -135,6 +135,33 @@ def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_
 
 
 @pytest.mark.thorough
+@each_case("json", [True, False])
+def test_a_server_whose_errors_are_never_read_answers_and_ends_all_the_same(
+    data: Path, tmp_path: Path, json: bool
+) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, bytes(4096))
+    command = ["serve", str(data), "--listen", "tcp://127.0.0.1:0", "--state-dir", str(tmp_path / "state")]
+    command += ["--config", str(tmp_path / "c.toml"), *(["--json"] if json else [])]
+    (tmp_path / "c.toml").write_text("")
+    try:
+        with CommandProcess(command, stdout=subprocess.PIPE, stderr=writing, text=True) as process:
+            assert process.stdout is not None
+            (url,) = re.findall(r"tcp://[0-9.:]+", process.stdout.readline())
+            # Each is told on standard error: the connection without --json, the mistake in either case.
+            assert main(["ping", "-c", "1", url]) == 0
+            (tmp_path / "c.toml").write_text("?")
+            process.send_signal(signal.SIGHUP)
+            assert main(["ping", "-c", "1", url]) == 0
+            process.terminate()
+            assert process.wait(HANG_S) == 0
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
 def test_serve_speaks_the_version_that_it_is_told_alone(
     start: StartServer, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str

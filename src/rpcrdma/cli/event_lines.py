@@ -1,4 +1,4 @@
-"""Events as lines of JSON, for whose reader the server does not wait.
+"""Events as lines of JSON, and the lines of standard error, for whose reader the server does not wait.
 
 A program that starts a server often reads until the server listens, and then no more: a pipe takes 64 KiB, and a writer
 that waits for room in it would wait for ever.
@@ -7,24 +7,81 @@ that waits for room in it would wait for ever.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rpcrdma.commands import console
 from rpcrdma.limits import EVENT_LINES_MAX
 
-__all__ = ["EventLines", "server_events"]
+__all__ = ["ErrorLines", "EventLines", "error_lines", "server_events"]
 
 _LAST_LINES_S = 2.0
 """How long the end of the server waits for a reader that has not taken the last lines."""
 
 
-class EventLines(logging.Handler):
+class _WaitingLines:
+    """Writes lines to a file descriptor in a thread of its own; EVENT_LINES_MAX (1,000) of them wait at most.
+
+    `told` makes the line that takes the place of as many lines as it is called with. After a failed write all further
+    lines are discarded.
+    """
+
+    def __init__(self, descriptor: int, told: Callable[[int], str]) -> None:
+        self._told = told
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._guard = threading.Lock()
+        self._lost = 0
+        self._ended = False
+        self._descriptor = descriptor
+        self._thread = threading.Thread(target=self._write, name="events", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Has the thread write the queued lines, and one about lost lines if need be, and end; waits 2 s at most.
+
+        If the reader takes longer, the thread goes on in the background. Later lines are not written.
+        """
+        with self._guard:
+            self._ended = True
+            self._put_lost()
+            self._lines.put(None)
+        self._thread.join(_LAST_LINES_S)
+
+    def _put(self, line: str) -> None:
+        with self._guard:
+            if self._ended:
+                return
+            if self._lines.qsize() + bool(self._lost) >= EVENT_LINES_MAX:
+                self._lost += 1
+                return
+            self._put_lost()
+            self._lines.put(line)
+
+    def _put_lost(self) -> None:
+        if self._lost:
+            self._lines.put(self._told(self._lost))
+            self._lost = 0
+
+    def _write(self) -> None:
+        # To the descriptor itself: the end of the process may find the thread in a write, where it must hold no lock.
+        gone = False
+        while (line := self._lines.get()) is not None:
+            octets = line.encode(errors="backslashreplace")
+            while octets and not gone:
+                try:
+                    octets = octets[os.write(self._descriptor, octets) :]
+                except OSError:
+                    # The server goes on when the reader of the lines has gone.
+                    gone = True
+
+
+class EventLines(_WaitingLines, logging.Handler):
     """A logging handler that writes events as lines of JSON to a file descriptor, in a thread of its own.
 
     An event is the JSON object in the attribute `event` of a log record. Up to EVENT_LINES_MAX (1,000) lines wait;
@@ -33,14 +90,8 @@ class EventLines(logging.Handler):
     """
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._guard = threading.Lock()
-        self._lost = 0
-        self._ended = False
-        self._descriptor = descriptor
-        self._thread = threading.Thread(target=self._write, name="events", daemon=True)
-        self._thread.start()
+        logging.Handler.__init__(self)
+        super().__init__(descriptor, lambda number: _line({"event": "lost", "events": number}))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queues the event of a log record for writing, if the record has one; never waits.
@@ -58,42 +109,70 @@ class EventLines(logging.Handler):
         If EVENT_LINES_MAX (1,000) lines wait, the event is left out and counted in a later event `lost`. After `end` it
         is dropped.
         """
-        with self._guard:
-            if self._ended:
-                return
-            if self._lines.qsize() + bool(self._lost) >= EVENT_LINES_MAX:
-                self._lost += 1
-                return
-            self._put_lost()
-            self._lines.put(console.json_text(event))
+        self._put(_line(event))
 
-    def end(self) -> None:
-        """Has the thread write the queued lines, and the event `lost` if need be, and end; waits 2 s at most for that.
 
-        If the reader takes longer, the thread goes on in the background. Later events are not written.
+class ErrorLines(_WaitingLines, io.TextIOBase):
+    """A text stream that writes to a file descriptor in a thread of its own, in place of standard error.
+
+    Up to EVENT_LINES_MAX (1,000) texts wait, each of one call of `write`; further ones are left out, and a line with
+    their number takes their place. After a failed write all further texts are discarded.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, _left_out)
+
+    def write(self, text: str, /) -> int:
+        """Queues `text` for writing, or leaves it out if too many wait; never waits. Returns its number of characters.
+
+        After `end` the text is dropped.
         """
-        with self._guard:
-            self._ended = True
-            self._put_lost()
-            self._lines.put(None)
-        self._thread.join(_LAST_LINES_S)
+        if text:
+            self._put(text)
+        return len(text)
 
-    def _put_lost(self) -> None:
-        if self._lost:
-            self._lines.put(console.json_text({"event": "lost", "events": self._lost}))
-            self._lost = 0
+    def fileno(self) -> int:
+        """Returns the descriptor that the texts are written to."""
+        return self._descriptor
 
-    def _write(self) -> None:
-        # To the descriptor itself: the end of the process may find the thread in a write, where it must hold no lock.
-        gone = False
-        while (line := self._lines.get()) is not None:
-            octets = f"{line}\n".encode()
-            while octets and not gone:
-                try:
-                    octets = octets[os.write(self._descriptor, octets) :]
-                except OSError:
-                    # The server goes on when the reader of the events has gone.
-                    gone = True
+    def isatty(self) -> bool:
+        """Returns whether the descriptor is a terminal."""
+        return os.isatty(self._descriptor)
+
+
+def _line(event: dict[str, Any]) -> str:
+    return f"{console.json_text(event)}\n"
+
+
+def _left_out(number: int) -> str:
+    text = f"{console.counted(number, 'line')} left out here: standard error took no more"
+    return f"{console.journal_lines(text, logging.WARNING) if console.in_journal() else text}\n"
+
+
+@contextlib.contextmanager
+def error_lines() -> Iterator[None]:
+    """Context manager: what is written to standard error, also by loggers, leaves by a thread (`ErrorLines`) meanwhile.
+
+    At exit the last lines are written, and standard error is as before.
+    """
+    before = sys.stderr
+    before.flush()
+    lines = ErrorLines(before.fileno())
+    handlers = [
+        each
+        for each in logging.getLogger().handlers
+        if isinstance(each, logging.StreamHandler) and each.stream is before
+    ]
+    for handler in handlers:
+        handler.setStream(lines)
+    sys.stderr = lines
+    try:
+        yield
+    finally:
+        sys.stderr = before
+        for handler in handlers:
+            handler.setStream(before)
+        lines.end()
 
 
 @contextlib.contextmanager

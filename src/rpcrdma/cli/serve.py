@@ -139,11 +139,9 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger().setLevel(args.log_level.upper())
     reload = None if args.config is None else ConfigurationReload(given, found)
     try:
-        if not args.json:
-            return run_async(_serve(args, found, reload, sources))
-        from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
+        from rpcrdma.cli.event_lines import error_lines, server_events  # noqa: PLC0415
 
-        with server_events() as args.events:
+        with error_lines(), server_events() if args.json else contextlib.nullcontext() as args.events:
             return run_async(_serve(args, found, reload, sources))
     except ConnectFailed as error:
         # The error's own status means that a client could not connect; this is a server that cannot start.
