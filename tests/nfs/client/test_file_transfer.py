@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import OutOfMemory
+from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.nfs.client import FileChanged, FileOptions
 from rpcrdma.nfs.client.streams import direct_calls
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
+from rpcrdma.nfs.v3 import READ3resok, ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 from support.octets import pattern
 from support.waiting import closing, once, until
@@ -258,6 +258,25 @@ def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
     copy = tmp_path / "file"
     assert copy.read_bytes() == pattern(9 * BLOCK)
     assert (stat.S_IMODE(copy.stat().st_mode), copy.stat().st_mtime_ns) == (0o600, 50_000_000_000)
+
+
+@each_case("attributes", [True, False])
+@each_case("size", [10, 3 * BLOCK])
+def test_the_download_of_a_file_whose_end_the_server_never_tells_ends(
+    new_server: Any, tmp_path: Path, attributes: bool, size: int
+) -> None:
+    server, mounted = new_server()
+    server.put("/file", pattern(size))
+    server.give_attributes = attributes
+
+    def read(args: Any) -> Any:
+        assert server.calls["READ"] < 100, "far more than the copy may take"
+        return READ3resok(server.attributes(server.find(args.file)), args.count, False, bytes(args.count))
+
+    server.read = read
+    with pytest.raises(RemoteProtocolError, match=f"data beyond the size of the file, {size} octets, and no end"):
+        run(once(mounted(), "download", "/file", tmp_path))
+    assert names_in(tmp_path) == []
 
 
 def grow(thing: Any) -> None:

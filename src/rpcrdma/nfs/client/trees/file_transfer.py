@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
-from rpcrdma.nfs.client.node import Node, path_of
+from rpcrdma.nfs.client.node import Node, found_at, path_of
 from rpcrdma.nfs.client.paths import base_name
 from rpcrdma.nfs.client.streams.direct_calls import read_whole, stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
@@ -73,6 +74,14 @@ def _is_directory(path: str) -> bool:
     if not stat.S_ISDIR(found.st_mode):
         local_files.require_regular(found, path)
     return stat.S_ISDIR(found.st_mode)
+
+
+def _known(end: int | None, source: RemoteFile) -> int:
+    """Returns `end`, where READs have found the end of `source`; raises RemoteProtocolError if it is None."""
+    if end is None:
+        text = f"READ returned data beyond the size of the file, {source.attributes.size} octets, and no end"
+        raise found_at(source.node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
+    return end
 
 
 class FileTransfer:
@@ -136,6 +145,7 @@ class FileTransfer:
             OSError: this system, or (`NfsError`) the server, refuses an operation.
             FileChanged: the file changed while it was read; a file of one READ is then read once more, and this is
                 raised if it changed again. The copy is removed.
+            RemoteProtocolError: the server has more data than the size that it still tells, and tells no end.
             RpcRdmaError: the errors of `Caller.call`.
         """
         local_files.local_name(name)
@@ -285,19 +295,18 @@ class FileTransfer:
         try:
             self.count(begin)
             await run_each(min(self._volume.options.direct_calls, -(-attributes.size // block)), starts(), fetch)
-            # The file may have grown since its size was asked for.
-            start = attributes.size
-            while end is None:
-                await fetch_range(start, block)
-                start += block
-            if not source.heard:
+            if end is None:
+                await fetch_range(attributes.size, block)
+            if end is None or not source.heard:
+                # The file may have grown since its size was asked for, and the server may give no attributes.
                 source.hear(post_op_attr(True, await self._volume.procedures.getattr(source.node)))
                 source.require_unchanged()
-            await in_thread(local_files.finish_file, file, end, times_of(attributes))
+            octets = _known(end, source)
+            await in_thread(local_files.finish_file, file, octets, times_of(attributes))
         except BaseException as error:
             await in_thread(local_files.abandon_file, file, stale=of_no_use(error))
             raise
-        return end
+        return octets
 
     async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
         procedures = self._volume.procedures
