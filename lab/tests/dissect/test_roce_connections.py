@@ -71,6 +71,14 @@ def test_packets_become_the_messages_that_they_are_parts_of() -> None:
     assert not any(message.faults for message in messages)
 
 
+def test_in_a_whole_capture_a_first_message_with_another_xid_is_wrong() -> None:
+    made = connected()
+    made.send(CLIENT, words(7, 2, 32, 0, 0, 0, 0, 0, 0) + words(8, 0, 2, 100003, 3, 0, 0, 0, 0, 0))
+    (message,) = dissected(made)[SET_UP:]
+    assert [fault.field for fault in message.faults] == ["rdma_xid"]
+    assert not any("not in the capture" in note or "as far as captured" in note for note in message.notes)
+
+
 def test_an_rdma_read_and_its_response_serve_one_chunk() -> None:
     made = connected()
     made.send(CLIENT, words(7, 1, 32, 0) + words(1, 40, HANDLE, 700, 0, 0x1000, 0, 0, 0) + CALL[-340:])

@@ -93,6 +93,11 @@ class Conversation:
     _room: Room = field(default_factory=Room)
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
+    def begin(self) -> None:
+        """Notes that the connection begins now, in the capture: clears `late`."""
+        self.late = False
+        self._sequences = Sequences()
+
     def lose(self) -> None:
         """Notes that octets are missing: sets `late`, and drops unfinished RPC messages of several Sends."""
         self.late = True

@@ -45,7 +45,8 @@ class RoceConnection(RdmaConnection):
             for half in self.halves:
                 half.mtu_octets = mtu_octets
             self.halves[1 - end].begin(said.number("Starting PSN"), mtu_octets)
-            self.conversation.late = said.is_request
+        if said.is_reply:
+            self.conversation.begin()
         facts: dict[str, object] = {"error": said.error} if said.error else {}
         return Message("cm", said.words, groups=[said.group], facts=facts)
 
