@@ -88,6 +88,15 @@ def test_files_of_the_standard_library_around_a_file_are_closed_before_it(runnin
     assert zipfile.ZipFile(folder / "archive").read("text") == b"text"
 
 
+def test_text_that_is_held_arrives_from_frozen_objects(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        left = fs.open(f"{folder.name}/left", "w")
+        left.write("text")
+        gc.freeze()
+    gc.unfreeze()
+    assert (folder / "left").read_text() == "text"
+
+
 def test_a_text_file_is_closed_by_one_thread_at_a_time(
     running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

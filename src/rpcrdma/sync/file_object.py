@@ -350,6 +350,8 @@ def files_around(files: Iterable[object]) -> list[Any]:
 
     inner = list(files)
     known, found = set(map(id, inner)), list[Any]()
+    if inner and gc.get_freeze_count():
+        gc.unfreeze()  # No referrer is found among frozen objects.
     while inner:
         referring = gc.get_referrers(*inner)
         referring += gc.get_referrers(*(each for each in referring if isinstance(each, dict)))
