@@ -97,6 +97,36 @@ def test_text_that_is_held_arrives_from_frozen_objects(running: Running, folder:
     assert (folder / "left").read_text() == "text"
 
 
+def test_the_buffer_of_a_gzip_file_is_closed_by_that_file_alone(running: Running, folder: Path) -> None:
+    """Some versions of Python have such a buffer, which leads back to its file."""
+
+    class _WriteBufferStream(io.RawIOBase):
+        def __init__(self, file: Buffered) -> None:
+            self.file = file
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any, /) -> int:
+            return self.file.below.write(data)
+
+    class Buffered(io.BufferedIOBase):
+        def __init__(self, below: sync.NfsFile) -> None:
+            self.below, self.buffer = below, io.BufferedWriter(_WriteBufferStream(self))
+
+        def close(self) -> None:
+            if not self.closed:
+                self.buffer.write(b"end")
+                self.buffer.close()
+            super().close()
+
+    with sync.nfs_open(running.url) as fs:
+        left = Buffered(fs.open(f"{folder.name}/left", "wb"))
+        left.buffer.write(b"data, ")
+    assert left.closed
+    assert (folder / "left").read_bytes() == b"data, end"
+
+
 def test_a_text_file_is_closed_by_one_thread_at_a_time(
     running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

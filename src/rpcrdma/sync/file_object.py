@@ -356,6 +356,8 @@ def files_around(files: Iterable[object]) -> list[Any]:
         referring = gc.get_referrers(*inner)
         referring += gc.get_referrers(*(each for each in referring if isinstance(each, dict)))
         around = {id(each): each for each in referring if isinstance(each, io.IOBase | ZipFile)}
+        # The way from a GzipFile's own buffer back to it: closed first, it would take the buffer's data along.
+        around = {key: each for key, each in around.items() if type(each).__name__ != "_WriteBufferStream"}
         referring.clear()  # This function's frame may be in it, and all would stay until garbage is collected.
         inner = [each for key, each in around.items() if key not in known]
         known.update(around)
