@@ -16,7 +16,7 @@ from rpcrdma_lab.scripted.matching import difference
 from rpcrdma_lab.scripted.messages import make_message, message_words, read_message, read_rpc
 from rpcrdma_lab.scripted.parts import parts_of
 from rpcrdma_lab.scripted.placement_fields import buffer_segments
-from rpcrdma_lab.scripted.values import Names, number, octets
+from rpcrdma_lab.scripted.values import UNRESOLVED, Names, number, octets
 from support.cases import each_case
 
 NAMES = Names({"xid": 0x0BADCAFE, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})
@@ -200,6 +200,22 @@ def test_values_of_all_forms() -> None:
 def test_an_author_is_told_the_field_that_is_wrong(message: dict[str, Any], path: str) -> None:
     with pytest.raises(LocalProtocolError, match=path):
         made(message)
+
+
+@each_case("names", [NAMES, UNRESOLVED])
+@each_case(
+    ("part", "told"),
+    [
+        ({"plus": "few"}, r'step\.plus: "few" is not a number'),
+        ({"most": "few"}, r'step\.most: "few" is not a number'),
+        ({"add": 1}, r'step: expected one of given, heard, most, of, plus, found "add"'),
+    ],
+)
+def test_a_malformed_part_of_a_reference_is_found_before_a_run_as_in_it(
+    part: dict[str, Any], told: str, names: Names
+) -> None:
+    with pytest.raises(LocalProtocolError, match=told):
+        number({"given": "size", **part}, names, "step")
 
 
 def test_parts_have_a_length_or_a_count_of_octets_or_words_before_them() -> None:

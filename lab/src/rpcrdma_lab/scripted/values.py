@@ -28,6 +28,8 @@ _NUMBER_MAX = 1 << 64
 _WORDS_MAX = 80
 _REFERENCE = {"given", "heard", "of", "from", "first"}
 """Keys of a reference to octets, and to a part of them."""
+_NUMBER_REFERENCE = {"given", "heard", "of", "plus", "most"}
+"""Keys of a reference to a number, and of the changes to it."""
 
 
 class Names:
@@ -149,13 +151,17 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
     """
     found: int | None = None
     if isinstance(value, Mapping) and value.keys() & {"given", "heard"}:
+        for key in value.keys() - _NUMBER_REFERENCE:
+            expected = ", ".join(sorted(_NUMBER_REFERENCE))
+            raise LocalProtocolError(f"{where}: expected one of {expected}, found {in_words(key)}")
         plus = number(value.get("plus", 0), names, f"{where}.plus")
+        largest = number(value["most"], names, f"{where}.most") if "most" in value else None
         resolved = names.value(value, where, int)
         if resolved is None:
             return max(least, 0)
         found = int(resolved) + plus
-        if "most" in value:
-            found = min(found, number(value["most"], names, f"{where}.most"))
+        if largest is not None:
+            found = min(found, largest)
     elif isinstance(value, str):
         with contextlib.suppress(ValueError):
             found = int(value, 0)
