@@ -32,8 +32,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma stat`: prints the attributes of the file at each of the URLs `args.url`; returns the exit status.
 
-    An error about one file (OSError) is printed, and the next URL follows. Raises RpcRdmaError if a server cannot
-    be reached, or breaks the protocol.
+    An error about one file (OSError, or UserAuthenticationFailed, as of an export that demands Kerberos) is printed,
+    and the next URL follows. Raises RpcRdmaError if a server cannot be reached, or breaks the protocol.
     """
     failures = Failures()
     async with Servers(args, failures) as servers:

@@ -69,9 +69,10 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
     """Returns fsspec's info dictionaries of all entries of the directory `path`, in the order of the listing.
 
     The "name" of each is `prefix` + the entry's name. `seen` is called with (info, entry) of each entry that is no
-    symbolic link. An entry whose attributes the server refuses has the type "other" and the size None; a warning is
-    logged, and `seen` is not called. Raises the errors of `NfsFilesystem.scandir`: OSError if the directory cannot be
-    read, RpcRdmaError if a call fails otherwise.
+    symbolic link. The info of a symbolic link to a file has the file's size and type; that of another link has the size
+    0 and the type "other". An entry whose attributes or link the server refuses has the size None and the type "other";
+    a warning is logged, and `seen` is not called. Raises the errors of `NfsFilesystem.scandir`: OSError if the
+    directory cannot be read, RpcRdmaError if a call fails otherwise.
     """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []

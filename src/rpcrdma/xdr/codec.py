@@ -569,7 +569,7 @@ class Decoder(Reader):
     def bulk(self, limit: int, field: str) -> memoryview:
         """Returns a view of opaque data, placed directly or in the stream.
 
-        Raises DecodeError if it has more than `limit` octets, is cut short, or was placed with another length.
+        Raises DecodeError if it is over `limit` octets, cut short, or was placed with another length, padding aside.
         """
         length = self.count(limit, field)
         if self.placed is not None:

@@ -180,5 +180,9 @@ class TcpHalf:
 
 
 def _behind(data: bytes, missing: int, known: int) -> tuple[bytes, int]:
-    """Returns the captured octets of a segment behind its first `known` ones, and the number of its missing octets."""
+    """Returns the rest of a segment behind its first `known` octets: captured octets, and the number of missing ones.
+
+    `data` has the captured octets of the segment, and `missing` is the number of octets at its end that were not
+    captured. If `known` is more than the captured octets, it includes missing octets, which the result leaves out.
+    """
     return data[known:], max(missing - max(known - len(data), 0), 0)

@@ -1,4 +1,4 @@
-"""Numbers and octets in scripted conversations: literals, names of the caller, fields of the last answer."""
+"""Numbers and octets in scripted conversations: literals, values of the caller by name, fields of messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Names:
     Attributes:
         given: numbers and octets by name, for {"given": NAME}.
         heard: the fields of the last message, or start-up frame, that matched, for {"heard": PATH}.
-        named: the fields of messages to which a step has given a name, for {"heard": PATH, "of": NAME}.
+        named: the fields of messages to which a step has given a name, for {"heard": PATH, "of": MESSAGE}.
     """
 
     def __init__(self, given: Mapping[str, int | bytes] | None = None) -> None:
@@ -134,10 +134,12 @@ def field_named(fields: Mapping[Any, Any], name: str) -> Any:
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
-    """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
+    """Evaluates a number: 7, "0x7" or a reference, {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-    "plus" in a reference is a number that is added, and "most" the largest result, which replaces a larger one. With
-    `UNRESOLVED`, the names before a conversation runs, a reference counts as `least`, or as 0 if that is larger.
+    PATH leads to a field of the message that a step has named MESSAGE, or without "of" of the last message that matched
+    (see `Names.value`). "plus" in a reference is a number that is added, and "most" the largest result, which replaces
+    a larger one. With `UNRESOLVED`, the names before a conversation runs, a reference counts as `least`, or as 0 if
+    that is larger.
 
     Args:
         value: the number as JSON-like data.

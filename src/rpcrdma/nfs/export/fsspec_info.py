@@ -169,7 +169,11 @@ def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
 
 
 def _text(value: object) -> bytes | None:
-    """Returns an int (in decimal), str or bytes of a library's info as octets; None: empty, no text, another type."""
+    """Returns an int (in decimal), str (in UTF-8) or bytes of a library's info as octets.
+
+    Returns None for an empty value, a value of another type, and a str that UTF-8 cannot encode. Characters U+DC80 to
+    U+DCFF, by which Python represents octets that are not UTF-8, become these octets.
+    """
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, str):

@@ -169,7 +169,13 @@ class ProtectedCall:
         return self._encoded(xid, procedure, args)
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Returns the call with a new sequence number; None if a thread uses the context, or the context has ended."""
+        """Returns the call with a new sequence number; None if a thread uses the context, or the context has ended.
+
+        Sets `was_in_use` to whether a thread uses the context.
+
+        Raises:
+            LocalProtocolError, TypeError: the arguments do not have the procedure's type.
+        """
         self.was_in_use = self.session.turns.taken
         if self.was_in_use:
             return None
