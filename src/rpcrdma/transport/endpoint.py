@@ -420,7 +420,10 @@ class Endpoint:
             self._in_pieces = True
         window = session.window
         if window.counts_arrivals:
-            if not window.on_arrival(message):
+            if message is not None and session.state is State.AWAITING:
+                # It is refused for its version, whose calls bring a receive for their answer, and take no credit here.
+                window.balance = max(window.balance, 1)
+            elif not window.on_arrival(message):
                 session.violation("more messages than credits allow")
                 return
             if self._outbox.queued:
