@@ -31,7 +31,7 @@ class WaitingExports:
     Args:
         exports: the settings of all exports. The error of an export with `missing` "fail" is raised by `ready`.
         names: looks up names of hosts; None: a new `HostNames`.
-        sources: looks at the directories and stores, and may have their answers; None: a new `ExportSources`.
+        sources: looks at the directories and stores; the first `ready` takes answers of earlier looks. None: a new one.
         served: exports that the server serves now: those of a URL are taken as ready without asking their stores.
     """
 

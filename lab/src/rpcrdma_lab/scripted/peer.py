@@ -155,7 +155,10 @@ class RawPeer:
         await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Sends an RDMA Read Request; `next` later returns an event "read_response" for each segment of the data."""
+        """Sends an RDMA Read Request; `next` later returns an event "read_response" for each segment of the data.
+
+        Returns the handle that the segments of the response bear.
+        """
         request = _READ_REQUEST.pack(_SINK_HANDLE, 0, length, handle, offset)
         text = f"RDMA Read Request of {handle:#x}, {length} octets"
         await self.send_message(request, {"opcode": "read_request"}, {}, text)

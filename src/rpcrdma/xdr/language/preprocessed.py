@@ -112,7 +112,7 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
 
 
 def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
-    """Returns the column, counted from 1, in `original` of a place in `line`.
+    """Returns the column, counted from 1, in `original` of the first character of a place in `line`.
 
     Args:
         original: the line of the original file.

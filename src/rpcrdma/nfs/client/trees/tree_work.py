@@ -184,8 +184,9 @@ class CopyDirection(Protocol[C]):
     RpcError or RemoteProtocolError if its step fails.
 
     Shared by the methods:
-        folder, parent: both sides of a directory that is open.
-        item: an entry of this directory.
+        folder: the directory that has the entry `item`, opened at the source and at the target; for `leave`, the one
+            whose copy has ended.
+        parent: the same as `folder`, for a directory `item` that is entered.
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
