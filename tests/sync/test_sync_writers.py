@@ -18,6 +18,7 @@ import pytest
 
 from rpcrdma import sync
 from rpcrdma.aio.awaited_call import _AwaitedCall
+from rpcrdma.sync.file_object import files_around
 from support.cases import each_case
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ def test_files_of_the_standard_library_around_a_file_are_closed_before_it(runnin
     assert [(folder / name).read_text() for name in ("text", "updated")] == ["text"] * 2
     assert gzip.decompress((folder / "compressed").read_bytes()) == b"text"
     assert zipfile.ZipFile(folder / "archive").read("text") == b"text"
+
+
+def test_nothing_is_imported_to_look_around_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zipfile", None)
+    assert files_around([]) == []
 
 
 def test_text_that_is_held_arrives_from_frozen_objects(running: Running, folder: Path) -> None:

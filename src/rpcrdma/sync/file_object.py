@@ -346,11 +346,13 @@ def files_around(files: Iterable[object]) -> list[Any]:
     Anyone may have made them, and they lose the data that they hold if `files` are closed before them. Each is of a
     class of `io` or a `ZipFile`, and refers to one of `files` or to another one of the result.
     """
+    inner = list(files)
+    if not inner:
+        return []
     from zipfile import ZipFile  # noqa: PLC0415 - few programs leave files open
 
-    inner = list(files)
     known, found = set(map(id, inner)), list[Any]()
-    if inner and gc.get_freeze_count():
+    if gc.get_freeze_count():
         gc.unfreeze()  # No referrer is found among frozen objects.
     while inner:
         referring = gc.get_referrers(*inner)
