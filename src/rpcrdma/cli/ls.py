@@ -288,8 +288,9 @@ def _below(exports: Sequence[str], path: str) -> dict[str, list[str]]:
 async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: dict[str, list[str]]) -> None:
     """Prints the names in `below` as directories; the value of a name has the exports at or below it.
 
-    `url` is the URL of the directory that has the names; it is in no export. With -l or --json each export is mounted,
-    to read its attributes; if that raises OSError or UserAuthenticationFailed, the name is printed without attributes.
+    `url` is the URL of the directory that has the names; it is in no export. With -l or --json each name that is an
+    export itself is mounted, to read its attributes; if that raises OSError or UserAuthenticationFailed, the name is
+    printed without attributes, as is a name with exports below it alone.
     """
     from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
 

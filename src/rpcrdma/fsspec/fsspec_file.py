@@ -43,7 +43,10 @@ class OpeningFileSystem(OwnLoop, Protocol):
 
 
 class FsspecFile:
-    """A mixin with the attributes of `fsspec.spec.AbstractBufferedFile`, for open files that do not inherit from it."""
+    """A mixin with some attributes of `fsspec.spec.AbstractBufferedFile`, for open files that do not inherit from it.
+
+    A derived class sets `fs` and `path`, and defines `tell`; other attributes, such as `mode` and `size`, are its own.
+    """
 
     fs: OpeningFileSystem
     """The file system that has opened the file."""

@@ -194,7 +194,10 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Posts an RDMA Read; `next` later returns all its data in one event "read_response"."""
+        """Posts an RDMA Read; `next` later returns all its data in one event "read_response".
+
+        Returns the handle of the sink, which the event has as "handle".
+        """
         assert self._driver is not None, "memory is read over a connection"
         self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
         sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)

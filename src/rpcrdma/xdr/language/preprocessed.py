@@ -120,7 +120,7 @@ def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
         place: the place.
 
     Returns:
-        The column; None if the two lines differ up to the end of the place in more than white space.
+        The column; None if the lines differ in more than white space before the place, or at all within the place.
     """
     before = "".join(line[: place.column - 1].split())
     column = 0
