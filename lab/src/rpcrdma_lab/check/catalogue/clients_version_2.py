@@ -111,13 +111,13 @@ class Version2Client:
         return {"serve": {"each": [*calls, self.calls[2]], "until": until}}
 
     def _call(self, header: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        told = {
+        expected = {
             "header": {"version": 2, **header},
             "broken": None,
             "octets": {"max": self._octets},
             "invalidates": None,
         }
-        return {"message": {**told, **fields}}
+        return {"message": {**expected, **fields}}
 
     @property
     def properties(self) -> dict[str, Any]:

@@ -198,8 +198,8 @@ def _check(row: Mistake) -> Check:
 
 def _properties() -> Sequence[Check]:
     """Returns checks of sets of transport properties that a server accepts, and of a call as the first message."""
-    told = {"header": {"version": 2, "type": CONNPROP}}
-    answered = hear({"message": {**told, "broken": None}}, {"message": told, "breaks": "V2-35"})
+    theirs = {"header": {"version": 2, "type": CONNPROP}}
+    answered = hear({"message": {**theirs, "broken": None}}, {"message": theirs, "breaks": "V2-35"})
 
     def taken(name: str, title: str, statements: str, *own: Any) -> Check:
         return V2.first(f"properties.{name}", title, statements, V2.told(*own), answered, *V2.afterwards())
