@@ -44,7 +44,7 @@ class TreeItem:
 
     Attributes:
         name: the name of the entry, as the server spells it.
-        kind: the type, a constant of `stat` such as S_IFREG; 0 where unknown.
+        kind: the type, a constant of `stat` such as S_IFREG; 0 if unknown, and for a local device, pipe or socket.
         size: the size in octets.
         lost: the properties that the copy will lack.
         shared: the identity of a regular file with further names; None for other entries.
@@ -159,7 +159,7 @@ def window_octets(calls: int, block: int) -> int:
 
 
 class InOrder:
-    """The blocks in progress of a copy: a block that starts `window` octets or more beyond the first one waits.
+    """The blocks in progress of a copy: a block `window` octets or more beyond the first of these waits.
 
     Blocks that wait when another block fails, or come later, raise its exception.
     """

@@ -90,10 +90,11 @@ class FileTransfer:
     Args:
         volume: the file system.
         progress: called with (files, octets) copied so far.
-        exact_modes: whether downloads get the server's permissions (0o777) in any case, see `NfsFilesystem.download`.
+        exact_modes: whether downloads get the server's permissions (0o777), not those of a replaced file or of the
+            umask.
         sparse: whether runs of zeros (from 4 KiB on in a download, 64 KiB in an upload) are left out as holes.
-        resume: whether a file that is there with the size and mtime of its source is not copied, and a large copy that
-            was interrupted is continued (see `copy_source`).
+        resume: whether a file that is there with the size and mtime of its source is not copied, and an interrupted
+            copy of more than one READ or WRITE is continued.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class FileTransfer:
     async def download(self, node: Node, own_name: str, local: str) -> int:
         """Copies the file `node` to the local path `local`; returns the file's size in octets.
 
-        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`, OSError
-        (EINVAL) if `local` leads to a device, pipe or socket, and `NfsError` if `node` is no regular file.
+        If `local` is a directory, the copy gets the name `own_name` in it. Raises OSError: FileChanged, EINVAL if
+        `local` leads to a device, pipe or socket, or `NfsError`, as if `node` is no regular file; and RpcRdmaError.
         """
         await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread

@@ -116,7 +116,7 @@ def local_name(name: str) -> bytes:
 
 
 def server_name(name: str) -> str:
-    """Returns a local name as the server spells it: its octets decoded as UTF-8 (surrogateescape); see `local_name`."""
+    """Returns a local name as the server spells it: its octets decoded as UTF-8 (surrogateescape)."""
     return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
@@ -223,7 +223,7 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
     Args:
         top: the descriptor of the directory at the top.
         path: the path of the file from there.
-        identity: the file's `identity_of` when it was copied.
+        identity: (st_dev, st_ino, size, mtime in ns) of the file when it was copied, from `identity_of`.
         name: the new name.
         directory: the descriptor of the directory for it.
 
@@ -288,7 +288,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until `descriptor` is closed; False if another user's, not regular or not lockable."""
+    """Returns whether an open file is regular, of this user and unused; locks such a file until `descriptor` closes."""
     found = os.fstat(descriptor)
     if found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode):
         with contextlib.suppress(OSError):
@@ -401,8 +401,9 @@ def store_file(
 ) -> None:
     """Writes a file with exactly `data` under a temporary name, then renames it to `name`, replacing an entry.
 
-    `directory` is a descriptor. `times_ns`: (access, modification) in ns since 1970. `mode`, `exact`: see
-    `create_temporary`; `sparse`: pages of zeros stay holes. Raises OSError; then only an earlier entry stays.
+    `directory` is a descriptor. The file gets `mode` (0o777) if `exact`, else the mode of a file that it replaces, or
+    `mode` by the umask. `times_ns`: (access, modification) in ns since 1970. `sparse`: pages of zeros stay holes.
+    Raises OSError; then only an earlier entry stays.
     """
     file = create_temporary(name, directory, mode, exact=exact)
     try:

@@ -37,7 +37,8 @@ _REMOVING_S = 10.0
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
     """Yields, for `async with`, the node of a new empty file with a random name in `directory`.
 
-    An exception in the block removes the file, cancellation included; failures to remove it are ignored.
+    The block renames the file. An exception in the block, cancellation included, removes it; failures of that are
+    ignored.
 
     Raises:
         NfsError: the server refuses to make it; and the errors of `Caller.call`.
@@ -51,10 +52,10 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
-    The block renames the complete file. If the block fails, the file stays, unless its source has changed or the disk
-    is full (see `of_no_use`). The node is that of a `temporary_file` instead if `name` is no regular file, has another
-    mode than 0600, or was there and has a second name, another owner than new files of this caller, or is refused by
-    ACCESS: another user may have put it there.
+    The block renames the complete file. If the block fails, the file stays, unless its source has changed or a disk or
+    quota is full. The node is that of a `temporary_file` instead if `name` is no regular file, has another mode than
+    0600, or was there and has a second name, another owner than new files of this caller, or is refused by ACCESS:
+    another user may have put it there.
 
     Raises:
         NfsError: the server refuses to make the file; and the errors of `Caller.call`.
@@ -136,7 +137,7 @@ async def give_name(
 
 
 async def replaceable(volume: Volume, directory: Node, name: str) -> Node | None:
-    """Returns the node of `name` in `directory`, which a copy is to replace; None if there is none.
+    """Returns the node of `name` in `directory`, which a copy is to replace; None if LOOKUP is refused, as without one.
 
     Raises `NfsError` (EINVAL) for a device, pipe or socket, which no copy replaces, and the errors of `Caller.call`.
     """
@@ -189,8 +190,8 @@ async def _answered(volume: Volume, directory: Node, name: str, making: Coroutin
 async def _remove(volume: Volume, directory: Node, name: str, made: asyncio.Task[Any] | None = None) -> None:
     """Removes `name` from `directory` by REMOVE; ignores errors, and waits up to 10 s for the reply.
 
-    `made` makes the name: it is waited for, and if it has failed, nothing is removed. A cancellation, as of the other
-    copies when one has failed, is raised only when all is done.
+    `made`, unless None, makes the name: it is waited for, and if it has failed, nothing is removed. A cancellation, as
+    of the other copies when one has failed, is raised only when all is done.
     """
     removing = volume.start(_removed(volume, directory, name, made))
     cancelled: asyncio.CancelledError | None = None

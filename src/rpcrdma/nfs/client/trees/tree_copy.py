@@ -55,7 +55,7 @@ async def download_tree(
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: `node` is no directory.
-        OSError: the local directory cannot be opened or made; and the errors of `TreeWork.run`.
+        OSError: the local directory cannot be opened or made; and the errors of `Caller.call` that end the copy.
     """
     work: TreeWork[_LocalCopy] = TreeWork(
         _Download(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
@@ -86,7 +86,8 @@ async def upload_tree(
     objects, and the failures.
 
     Raises:
-        OSError: the local directory cannot be opened; the errors of `place`; and the errors of `TreeWork.run`.
+        OSError: the local directory cannot be opened; and the errors of `place`, and of `Caller.call` if they end the
+            copy.
     """
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude

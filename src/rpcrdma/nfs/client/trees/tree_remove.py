@@ -126,7 +126,7 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
 
 
 def _knows_failed(stack: list[_Level]) -> bool:
-    """Returns whether all entries that failed are known by name, so that a further listing can pass over them."""
+    """Returns whether the last level's failed entries are known by name, so that another listing passes over them."""
     return not stack[-1].stuck or sum(len(level.failed) for level in stack) < NFS_LISTED_NAMES_KNOWN_MAX
 
 

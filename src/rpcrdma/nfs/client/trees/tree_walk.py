@@ -64,7 +64,7 @@ class Exclusion:
             matches slashes.
 
     Raises:
-        TypeError: `patterns` is a text itself, whose letters and wildcards would be patterns, or has one that is none.
+        TypeError: `patterns` is a text itself, whose letters would be patterns, or has an item that is no text.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -86,7 +86,7 @@ class Exclusion:
 
 
 class OnError:
-    """Calls `onerror`, a caller's function, with an OSError; `raised` is whether it has raised one itself."""
+    """Calls `onerror`, a caller's function, with an OSError; `raised` is whether `onerror` itself has raised one."""
 
     def __init__(self, onerror: Callable[[OSError], object]) -> None:
         self._onerror = onerror

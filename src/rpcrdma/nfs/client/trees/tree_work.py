@@ -228,8 +228,8 @@ class CopyDirection(Protocol[C]):
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Closes the local directory of `folder`, also if this raises OSError, RpcError or RemoteProtocolError.
 
-        If `complete`, the target directory first gets the mode and times of the source, provided that this copy has
-        made the directory, or copies exact modes.
+        If `complete`, the target directory first gets the mode and times of the source, if this copy, or an upload that
+        was interrupted, has made it, or exact modes are copied.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
@@ -252,7 +252,7 @@ class TreeWork(Generic[C]):
     Args:
         direction: the steps of the direction.
         files_at_once: the most files copied at a time.
-        exclude: the patterns of entries that are not copied, see `tree_walk.Exclusion`.
+        exclude: shell patterns of entries that are not copied; one without a slash matches names at any depth.
     """
 
     def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:
