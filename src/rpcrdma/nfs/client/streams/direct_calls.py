@@ -103,11 +103,7 @@ async def read_whole(
 
 
 def check_offset(offset: int) -> None:
-    """Checks that `offset` is not negative.
-
-    Raises:
-        ValueError: `offset` is negative.
-    """
+    """Raises ValueError if `offset` is negative."""
     if offset < 0:
         raise ValueError(f"negative offset {offset}")
 
@@ -174,7 +170,7 @@ async def write_whole(
 
     Raises:
         NfsError: the server refuses.
-        RemoteProtocolError: the server's answer fits no WRITE; see `NfsProcedures.write`.
+        RemoteProtocolError: a reply's count or stability does not fit its WRITE.
     """
     verifiers: set[bytes] = set()
     while data:
@@ -206,7 +202,7 @@ async def write_direct(
 
     Raises:
         NfsError: the server refuses.
-        RemoteProtocolError: the server's answer fits no WRITE.
+        RemoteProtocolError: a reply's count or stability does not fit its WRITE.
     """
     starts = list(range(0, len(data), call_octets))
     in_vain = 0

@@ -38,9 +38,8 @@ class NfsFile:
     `seek`, `truncate`, iteration) and `pread_ahead` take turns in the order of their calls; `pread`, `preadinto` and,
     unless the file is open for reading as well, `pwrite` wait for no turn. Written data is sent when a block is full,
     and before each read, so that reads return it; `flush`, `fsync` (the same) and `close` put it on stable storage. A
-    failed write is raised by each later call that reads, writes, flushes, or asks for attributes: the file takes no
-    more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses unsent
-    data, with a ResourceWarning.
+    failed write is raised by each later call that reads, writes, flushes or asks for attributes, and by `close`, which
+    closes the file all the same. A file that is dropped without `close` loses unsent data, with a ResourceWarning.
 
     Args:
         volume: the file system.
@@ -227,10 +226,10 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """Yields views of the file's octets from the position to its end, block by block, without a copy.
+        """Yields views of the file's octets from the position to its end, without a copy.
 
-        A block has at most the server's preferred size, usually 1 MiB. The position moves behind each block before it
-        is yielded. A view is valid until the next read of the file, in this iteration or by any method but `pread` and
+        Each view has at most the server's preferred size, usually 1 MiB. The position moves behind a view before it is
+        yielded. A view is valid until the next read of the file by this iteration or a method other than `pread` and
         `preadinto`. Iteration raises the errors of `read`.
         """
         while True:
@@ -305,8 +304,8 @@ class NfsFile:
             ahead: the most octets, at least 0, to fetch behind those, which is not waited for.
 
         Returns:
-            (the octets, fewer than `size` only at the end of the file; a view of the octets behind them in the same
-                block that have been fetched already, maybe none, valid until a read other than `pread`, `preadinto`).
+            (the octets, fewer than `size` only at the end of the file; a view of the octets behind them that the same
+                READ has fetched, maybe none, valid until a read other than `pread`, `preadinto`).
 
         Raises:
             NfsError: the server refuses.
@@ -330,10 +329,10 @@ class NfsFile:
             return found, self._ahead.rest(offset + len(found)) if found else memoryview(b"")
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
-        """Fills `buffer` from `offset` without a copy or a move of the position; returns the number of octets read.
+        """Fills `buffer` from `offset` without a copy; returns the number of octets, fewer only at the end of the file.
 
-        Fewer octets than `buffer` has are read only at the end of the file. Raises ValueError also if the file was not
-        opened for reading, TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        The position stays. Raises `NfsError` if the server refuses, ValueError for a closed or write-only file or a
+        negative `offset`, TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await read_direct(self._volume, self._node, offset, as_view(buffer, "buffer", writable=True))
@@ -360,7 +359,8 @@ class NfsFile:
 
         The data is sent when a block is full, or by `flush`. If the file is open for appending, data written before is
         flushed first, and `data` is written at `offset` all the same. Raises `NfsError` if this or an earlier write has
-        failed, ValueError if the file is closed or read-only, or `offset` is negative, TypeError as `write`.
+        failed, ValueError for a closed or read-only file or a negative `offset`, TypeError if `data` is no C-contiguous
+        memory.
         """
         if self._mode.appends:
             await self.flush()
@@ -421,7 +421,7 @@ class NfsFile:
                 self._when_closed(self)
 
     def _follow(self) -> None:
-        """Sets the size, and the position if it is at the old size, to the end of data appended since the last call."""
+        """Sets the size, and a position at the old size, to the end of data appended since the last call, if any."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:

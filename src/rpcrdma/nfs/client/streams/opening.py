@@ -20,8 +20,8 @@ __all__ = ["create_file", "open_file", "open_listed"]
 async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permissions: int) -> NfsFile:
     """Opens a regular file of `volume`; asks the server for its attributes and the caller's rights.
 
-    `path` is a path, or a `DirEntry`, which "rb" and "r+b" open by its handle. `mode` is "rb", "wb", "xb" or "ab", each
-    also with "+". `permissions` is the mode of a new file.
+    `path` is a path, or a `DirEntry`, which "rb" and "r+b" open by its handle unless the file has changed or is gone.
+    `mode` is "rb", "wb", "xb" or "ab", each also with "+". `permissions` is the mode of a new file.
 
     Raises:
         ValueError: `mode` is unknown.

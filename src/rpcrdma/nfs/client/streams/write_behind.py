@@ -52,8 +52,8 @@ class _Extent:
 class WriteBehind:
     """Gathers the data written to one file in blocks and sends them, as UNSTABLE WRITEs that COMMIT follows.
 
-    A call to the server that fails, or an append that is cancelled, ends the writing: the data that the server does not
-    have is dropped, and every later `write`, `drain` and `flush` raises that error. They may be called concurrently.
+    A call to the server that fails, or an append that is cancelled, ends the writing: data that the server does not
+    have is dropped, and every later `write`, `drain` and `flush` raises that error. Concurrent calls take turns.
 
     Args:
         procedures: makes the calls.
