@@ -114,9 +114,9 @@ def _url_of(path: str | None) -> str | None:
 class ServerPathError(OSError):
     """An error about an object of a server; the paths in an OSError of another class are of this machine.
 
-    `filename` is the path of the object within the export, after the text that `name_below` has put before it;
-    `filename2` is the second path of an operation that has two, else None. The text shows the URLs `url` and `url2`
-    where they are known, else the paths.
+    `filename` is the path of the object within the export, behind a prefix where `name_below` was called; `filename2`
+    is the second path of an operation that has two, else None. The text shows the URLs `url` and `url2` where they are
+    known, else the paths.
     """
 
     _url: str | None = None

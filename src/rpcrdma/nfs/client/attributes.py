@@ -195,7 +195,7 @@ def set_attributes(
         gid: the group's number.
         size: the size in octets.
         atime_ns: the last access in nanoseconds since 1970, or `NOW` for the server's present time.
-        mtime_ns: the last modification likewise.
+        mtime_ns: the last modification in nanoseconds since 1970, or `NOW`.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.

@@ -20,9 +20,9 @@ __all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
 class MountedFilesystem(NfsFilesystem):
     """The file system of one export, made by `nfs_open` or `mount_over`; `close` unmounts it.
 
-    `export` is the name of the export, `directory` the part of the URL's path below it, at which relative paths start;
-    if that is a file, "." is the file. `listed_exports` are the names of the exports that the server lists. `url` is
-    the text of the URL that was opened.
+    `export` is the name of the export, `directory` the part of the URL's path below the export, at which relative paths
+    start; if that is a file, "." is the file. `listed_exports` are the names of the exports that the server lists.
+    `url` is the text of the URL that was opened.
 
     Args:
         connection: the connection to the NFS server.
@@ -131,7 +131,8 @@ async def mount_path(
 
     Args:
         url: the parsed URL.
-        mount_port: the TCP port of MOUNT for a URL that names none; None: the usual places, one after the other.
+        mount_port: the TCP port of MOUNT for a URL that names none; None: MOUNT is asked over the connection to NFS, at
+            port 20048 and at the port that the port mapper names, until it answers.
         options: the settings of the connection.
         files: bounds of calls in flight, copies and listings; None for the defaults.
 

@@ -93,8 +93,8 @@ class NfsFilesystem(ObjectCalls):
     async def listdir(self, path: Path = ".") -> list[str]:
         """Returns the names in a directory in the server's order, without "." and "..".
 
-        Raises the errors of `scandir`: RemoteProtocolError for an invalid name, and OSError with EOVERFLOW if the
-        listing continues after `FileOptions.listed_names_held_max` names.
+        Raises `NfsError` if the directory cannot be read, RemoteProtocolError for an invalid name or repeated entries,
+        OSError (EOVERFLOW) if the listing continues after `FileOptions.listed_names_held_max` names.
         """
         node = await self._resolver.find(path)
         pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
@@ -105,8 +105,9 @@ class NfsFilesystem(ObjectCalls):
     ) -> AsyncIterator[str]:
         """Yields the names in a directory in the server's order, without "." and "..".
 
-        This takes a fraction of the work of `scandir`, which fetches attributes as well. `onerror` gets an OSError for
-        each invalid name, which is left out; without it RemoteProtocolError is raised. Other errors: see `scandir`.
+        Takes a fraction of the work of `scandir`, which fetches attributes as well. `onerror` gets an OSError for each
+        invalid name, which is left out; without it RemoteProtocolError is raised, as for repeated entries. Also raises
+        `NfsError`, and OSError (EOVERFLOW) after `FileOptions.listed_names_max` names.
         """
         node = await self._resolver.find(path)
         names_max = self._volume.options.listed_names_max
@@ -247,7 +248,7 @@ class NfsFilesystem(ObjectCalls):
         """Returns `size` octets of a file from `offset` on, all to its end if `size` is negative.
 
         Fewer are returned at the end of the file (as it is when the call begins), b"" behind it. Many READs are in
-        flight. An entry is read by its handle, see `open`.
+        flight. A `DirEntry` is read by its handle, but by its path if the file has changed or is gone.
 
         Raises:
             ValueError: `offset` is negative.

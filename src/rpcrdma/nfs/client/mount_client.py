@@ -179,10 +179,10 @@ async def mount_export(
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
     """Returns the exports of the server at `url`, with admitted hosts and security flavors, sorted by name.
 
-    Asked in turn, until one answers, are MOUNT at the port of NFS, which names the hosts that may mount an export; NFS
-    version 4 there; and, with a warning in the log, as it may belong to another server, MOUNT at TCP port 20048 and at
-    the port that the port mapper names. If `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is
-    asked. `options`: the settings of connections. At MOUNT, MNT (for flavors) and UMNT follow for each export.
+    MOUNT at the port of NFS is asked first, then NFS version 4 there, which names no hosts; then MOUNT at TCP port
+    20048 and at the port that the port mapper names, with a warning in the log: it may belong to another server. If
+    `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is asked. `options`: the settings of
+    connections. At MOUNT, MNT (for flavors) and UMNT follow for each export.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -245,17 +245,17 @@ async def _at_mount_service(
         options: the settings of connections to MOUNT.
         nfs: the connection to NFS, on which MOUNT is asked first (`work` gets the port 0); None: TCP ports alone.
         mount_port: the TCP port of MOUNT if `url` names none; a named port is asked alone. None: the usual ports.
-        work: takes the connection and the port. These errors lead to the next service: on `nfs` a refusal by RPC, an
-            error of the transport, or CallTimeout; at TCP ports RpcError, TransportClosed, ConnectFailed (see below).
-        instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused on `nfs`; RpcRdmaError leads to the
-            next service. None: no such call.
+        work: takes the connection and the port. Errors that lead to the next service: on `nfs` a refusal by RPC, an
+            error of the transport, CallTimeout; at TCP ports RpcError, TransportClosed, ConnectFailed but those below.
+        instead: takes `nfs` and a time limit in seconds; called if MOUNT fails on `nfs` while NFS answers; its
+            RpcRdmaError leads to TCP ports. None: no such call.
 
     Raises:
         ConnectFailed: no service answers, and the message names the ports tried; `nfs` answers no call at all; or a
             NULL call on `nfs`, made after MOUNT has failed, finds no NFS version 3.
         NotPermitted, HostNotFound, HostAuthenticationFailed: a connection to a TCP port fails so; no other is tried.
-        NfsError, RpcRdmaError: the other errors of `work`: CallTimeout at a TCP port, AuthError at a named one or, with
-            AUTH_TOOWEAK, on `nfs`; or, before TCP ports are tried, that NULL call has no answer.
+        NfsError, RpcRdmaError: other errors of `work`: CallTimeout at a TCP port, AuthError at a named one or, with
+            AUTH_TOOWEAK, on `nfs`; NfsError of `instead`; or, before TCP ports are tried, that NULL call has no answer.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
@@ -387,7 +387,7 @@ async def _confirm_list(
 
     One of the first 8 `exports` is taken: the first for which no call, of MNT, UMNT and GETATTR, is refused. If there
     is none, nothing is checked. `caller` leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s`
-    seconds. Raises the ConnectFailed of `confirm_root`, and RpcRdmaError for a call without an answer.
+    seconds. Raises ConnectFailed if the server does not know the handle, and RpcRdmaError for a call without an answer.
     """
     for export in exports[:_SHOWN_MAX]:
         with contextlib.suppress(NfsError, RpcError):
@@ -400,8 +400,8 @@ async def _confirm_list(
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
     """Mounts, by MNT calls through `caller`, an export that holds `path`; returns the export and the path below it.
 
-    Exports that the server lists are tried first, then all other directories along `path`, longer names before shorter
-    ones each time. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
+    Tries first the directories along `path` that the server lists as exports, then the others, the longest path first.
+    `timeout_s` is the time limit of each call in seconds; None: the caller's default.
 
     Raises:
         NfsError: the server refuses all of these: the first refusal, `NoSuchExport` if that is NFS3ERR_NOENT and the

@@ -73,8 +73,8 @@ def path_of(place: LazyPath) -> str:
 def found_at(place: LazyPath, error: E) -> E:
     """Sets `error.url` to the URL of the object at `place`, if the export's URL is known; returns `error` itself.
 
-    `place`: the object's path, or (node of its directory, name). `error`: the error of a call. A URL that it has stays,
-    unless the new one begins with that one. A TransportClosed, which is about the server, is not changed.
+    `place`: the object's path, or (node of its directory, name). `error`: the error of a call. A URL that `error` has
+    stays, unless the new one begins with it. A TransportClosed, which is about the server, is not changed.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))
@@ -92,8 +92,8 @@ class DirEntry:
         directory: the directory.
         handle: the object's handle, or None with a `refusal`.
         attributes: the attributes at the time of the listing, or None with a `refusal`.
-        refusal: the server's refusal to describe the entry, such as a mount point, or None. All but `name`, `path` and
-            `directory` raise it.
+        refusal: the server's refusal to describe the entry, as where that is a mount point; or None. All members but
+            `name`, `path` and `directory` raise it.
     """
 
     __slots__ = ("_attributes", "_handle", "directory", "name", "refusal")

@@ -28,7 +28,9 @@ _SECOND_NS = 1_000_000_000
 class ObjectCalls:
     """The calls of `NfsFilesystem`, its subclass, about single objects, and the making and removing of directories.
 
-    Args: see `NfsFilesystem`.
+    `caller` is the connection to the NFS server, `root` the root handle, `directory` the place at which relative paths
+    start, `options` are bounds of calls, copies and listings (None: the defaults), `url` is the root's URL, for errors
+    (None: they show paths), `clock` returns seconds (None: the event loop's clock), and `sleep` waits for seconds.
     """
 
     def __init__(
@@ -114,17 +116,17 @@ class ObjectCalls:
     async def exists(self, path: Path) -> bool:
         """Returns whether an object exists at `path`; symbolic links are followed.
 
-        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
-        cannot be a path. Unlike `os.path.exists` it raises errors that leave the question open: no permission, an I/O
-        error, a lost connection.
+        Returns False also if a name on the way is no directory or too long, links form a circle, or `path` has a NUL or
+        characters that stand for no octets. Unlike `os.path.exists` it raises errors that leave the question open, such
+        as a lost connection.
         """
         return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
         """Returns whether `path` leads to a directory, perhaps by symbolic links; False if nothing exists there.
 
-        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
-        cannot be a path. Raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        Returns False also if a name on the way is no directory or too long, links form a circle, or `path` has a NUL or
+        characters that stand for no octets. Raises errors that leave the question open, such as a lost connection.
         """
         found = await self._found(path)
         return found is not None and found.is_dir()
@@ -132,8 +134,8 @@ class ObjectCalls:
     async def is_file(self, path: Path) -> bool:
         """Returns whether `path` leads to a regular file, perhaps by symbolic links; False if nothing exists there.
 
-        Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
-        cannot be a path. Raises errors that leave the question open: no permission, an I/O error, a lost connection.
+        Returns False also if a name on the way is no directory or too long, links form a circle, or `path` has a NUL or
+        characters that stand for no octets. Raises errors that leave the question open, such as a lost connection.
         """
         found = await self._found(path)
         return found is not None and found.is_file()
@@ -147,7 +149,7 @@ class ObjectCalls:
 
         Raises:
             NfsError: the server refuses to answer; and the errors of `Caller.call`.
-            ValueError: `path` cannot be a path.
+            ValueError: `path` has a NUL, or characters that stand for no octets.
         """
         try:
             node = await self._resolver.find(path)

@@ -86,7 +86,7 @@ class NfsProcedures:
             procedure: the procedure.
             args: its arguments.
             path: for errors, the object: its path, or (the node of its directory, its name in that).
-            path2: likewise a second object; None if there is none.
+            path2: for errors, a second object in the same form; None if there is none.
             buffer: memory for the data of READ; None for other procedures.
 
         Raises:
@@ -180,9 +180,7 @@ class NfsProcedures:
         return value
 
     async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
-        """Calls WRITE and returns the reply's result, whose `count` may be less than `len(data)`.
-
-        The count is at least 1 unless `data` is empty.
+        """Calls WRITE and returns the reply's result, whose `count` is from 1 to `len(data)`; 0 if `data` is empty.
 
         Args:
             node: the file.
@@ -213,10 +211,7 @@ class NfsProcedures:
         return value
 
     async def commit(self, node: Node) -> bytes:
-        """Calls COMMIT for the whole file `node`; returns the server's write verifier (8 octets).
-
-        Raises `NfsError` for a refusal.
-        """
+        """Calls COMMIT for all of `node`; returns the write verifier (8 octets). Raises `NfsError` for a refusal."""
         value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 

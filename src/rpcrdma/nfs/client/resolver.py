@@ -92,7 +92,7 @@ class Resolver:
     Args:
         procedures: makes the calls.
         root: the root handle of the mount.
-        cache: the cache of directories and links on the way; the last name of a path is looked up, see `find`.
+        cache: the cache of directories and links on the way; `find` looks up the last name of a path, unless `inner`.
         directory: the absolute path at which relative paths start.
         top: the path of the root, for errors.
     """

@@ -193,7 +193,7 @@ class Volume:
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """Returns the attributes of the regular file `node`, by GETATTR unless they are fresh (see `attributes`).
+        """Returns the attributes of the regular file `node`, by GETATTR unless `node.fresh` is set.
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL with a note for another object that is no regular file;
@@ -220,10 +220,10 @@ class Volume:
     ) -> T:
         """Calls `function` in a thread as `in_thread` does; if the caller is cancelled, `undo` gets the result.
 
-        Then CancelledError is raised, in place of an exception of `function`, once `function` has ended and `undo`,
-        such as a function that closes a descriptor, has released a result in the event loop's thread. Otherwise returns
-        the result, or raises the exception, of `function`. If no thread can be started, the event loop's thread runs
-        `function`: a copy cannot close and remove its files otherwise.
+        A cancelled call waits until `function` has ended, calls `undo` with its result, if it has one, in the event
+        loop's thread, such as to close a descriptor, and raises CancelledError. Any other call returns the result, or
+        raises the exception, of `function`. If no thread can be started, the event loop's thread runs `function`: a
+        copy cannot close and remove its files otherwise.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")

@@ -30,8 +30,8 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
     """Calls `work` for each item of the shared iterator `items`, at most `count` calls at a time.
 
     After a failure no further item is taken; the calls in progress run to their end, and the first failure is raised.
-    A failure does not cancel them, since a cancelled call with bulk data ends a connection over an RDMA device; the
-    cancellation of the waiting task does.
+    Only a cancellation of the waiting task cancels them: a cancelled call with bulk data ends a connection over an RDMA
+    device.
     """
     failures: list[Exception] = []
 
@@ -73,9 +73,9 @@ async def run_together(*work: Awaitable[None]) -> None:
 
 
 async def wait_ended(tasks: Iterable[asyncio.Task[Any]], return_when: str = asyncio.FIRST_COMPLETED) -> None:
-    """Waits until one of `tasks` has ended, or as `return_when` says, as `asyncio.wait`: it cancels no task.
+    """Waits like `asyncio.wait`, by default until one of `tasks` has ended; cancels no task.
 
-    Unlike `asyncio.wait`, its cancellation keeps no object alive that the waiting task has used.
+    A cancelled `asyncio.wait` keeps objects alive that the waiting task has used; this function does not.
     """
     try:
         await asyncio.wait(tasks, return_when=return_when)
