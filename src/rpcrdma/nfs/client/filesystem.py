@@ -66,7 +66,7 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the entry at `path`, with its present attributes; a symbolic link at its end is not followed.
+        """Returns the entry at `path`, with its present attributes; follows no symbolic link at its end, ignores slashes there.
 
         Raises:
             NfsError: nothing is at `path`, `path` is the root (NFS3ERR_EXIST), or its last name is ".."

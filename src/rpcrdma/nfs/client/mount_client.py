@@ -94,7 +94,7 @@ class Mount:
 class Exported:
     """An export of a server, as `list_exports` describes it.
 
-    `clients` are the hosts or networks that may mount it, empty if the server names none; None from NFS version 4.
+    `clients` are the hosts or networks that may mount it, empty if MOUNT names none; None if NFS version 4 answered.
     `flavors` are the security flavors, empty if they are not known; None if this client may not mount the export.
     """
 

@@ -199,8 +199,9 @@ class Resolver:
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
         """Returns (node of the directory, last name, node of that name) of `path`.
 
-        A symbolic link that has the last name is not followed; the node has attributes. Raises `NfsError` if LOOKUP of
-        the name is refused, and the errors of `find_parent`, such as NFS3ERR_EXIST for the root, which has no name.
+        A symbolic link that has the last name is not followed, slashes behind it are ignored; the node has attributes.
+        Raises `NfsError` if LOOKUP of the name is refused, and the errors of `find_parent`, such as NFS3ERR_EXIST for
+        the root, which has no name.
         """
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True, of_directory=True)
