@@ -79,8 +79,8 @@ class Described:
         lease_s: the lease in seconds, which every object has as an attribute.
         mounted_on: for the root of an export, the inode number of the directory over which it is mounted; else None.
         space: the space of its file system; zeros if no attribute in `NEED_SPACE` is to be encoded.
-        paths: the bounds of its file system on names and links; usual values in that case.
-        xattrs: whether its file system has extended attributes; False in that case.
+        paths: the bounds of its file system on names and links; usual values if none in `NEED_SPACE` is to be encoded.
+        xattrs: whether its file system has extended attributes; False if none in `NEED_SPACE` is to be encoded.
         error: the status that READDIR reports, as rdattr_error, for an object whose attributes are not available.
     """
 
@@ -223,9 +223,9 @@ _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
-    """Returns (bitmap4 of the readable ones in a set of attributes, a function for each that encodes its value).
+    """Returns (the bitmap4 of the readable attributes in a set, a function for each of them that encodes its value).
 
-    The functions take a `Described`, and are in the order of the attribute numbers. The result is cached.
+    The set has bit n for attribute number n. The functions take a `Described`, in the order of numbers. Caches results.
     """
     shown = attributes & _READABLE
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
@@ -234,9 +234,9 @@ def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
 class Shown(NamedTuple):
     """Encoded attributes of an object, kept in `Attributes.shown` as long as the object does not change.
 
-    `asked` is the set of attributes that were asked for (see `bits`), and `values` has the values of the supported
-    ones. `request` is the bitmap4 of the GETATTR that asked, and `encoded` its encoded result; both are empty if the
-    attributes were not encoded for a GETATTR.
+    `asked` is the set of attributes that were asked for, with bit n for attribute number n, and `values` has the values
+    of the supported ones. `request` is the bitmap4 of the GETATTR that asked, and `encoded` its encoded result; both
+    are empty if the attributes were not encoded for a GETATTR.
     """
 
     asked: int
@@ -324,9 +324,9 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
 
 
 def differing(wanted: Wanted, present: Attributes) -> int:
-    """Returns the set (see `bits`) of the attributes in `wanted`, except times, that have another value in `present`.
+    """Returns the set of the attributes in `wanted`, except times, that have another value in `present`.
 
-    Attributes that are None in `wanted` are not in the set.
+    The set has bit n for attribute number n, and lacks attributes that are None in `wanted`.
     """
     values = {
         _A.FATTR4_SIZE: (wanted.size, present.size),
@@ -338,7 +338,7 @@ def differing(wanted: Wanted, present: Attributes) -> int:
 
 
 def set_on_new(given: fattr4, wanted: Wanted, node: Node) -> int:
-    """Returns the set (see `bits`) of the attributes in `given` that the new object `node` has got.
+    """Returns the set of the attributes in `given` that the new object `node` has got: bit n for attribute number n.
 
     `wanted` is `given`, decoded. A tree ignores an owner that the caller may not set, the mode of a symbolic link, and
     the size of an object other than a regular file. Raises OSError if the object's owners cannot be read.

@@ -292,7 +292,7 @@ _LAYOUTS: Final = CallLayouts()
 def _items(shape: Shape, args: Sequence[Any], most: int = sys.maxsize) -> Sequence[int]:
     """Returns the largest length of each DDP-eligible result of a call in octets, in the order of the operations.
 
-    `most` is that of all of them together.
+    `most` bounds their sum.
     """
     items = []
     for at in shape.bulk:

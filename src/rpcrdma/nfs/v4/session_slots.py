@@ -113,8 +113,8 @@ class Slot(Generic[R]):
         Args:
             sequence: the sequence number of the request, 0 to 2**32 - 1.
             call: a value for the caller and the content of the request: if it differs from that of the request whose
-                reply is asked for, the answer is FALSE_RETRY in place of REPEAT. None, for a request whose reply is not
-                to be kept: before the caller sends a kept reply, it compares the attribute `call` itself.
+                reply is asked for, the answer is FALSE_RETRY in place of REPEAT. None for a request whose reply is not
+                to be kept: the caller then has to compare the attribute `call` itself before it sends a kept reply.
         """
         newest = self.sequence
         if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):

@@ -70,7 +70,7 @@ class ClientSession:
     """A session on a server of NFS version 4.1, which `session_with` makes.
 
     It has one slot: the user awaits the end of each call before the next one, which is not checked. `session` is the
-    session id.
+    session id, the attribute `id`, and `timeout_s` the time limit in seconds of each call with its repeats.
     """
 
     def __init__(self, caller: Caller, session: bytes, timeout_s: float) -> None:

@@ -87,10 +87,9 @@ def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
 
 
 def revoke_client(state: State, number: str, now_s: float) -> ClientReport | None:
-    """Revokes the opens, locks and delegations of a client; may block. See `State.revoke_all`.
+    """Revokes the opens, locks and delegations of a client, or ends a client whose lease has passed; may block.
 
-    Ends a client whose lease has passed. Raises OSError if the disk does not delete the client from the recovery
-    database; then nothing is revoked.
+    Raises OSError if the disk does not delete the client from the recovery database; then nothing is revoked.
 
     Args:
         state: the state of the server; the caller does not hold its lock.

@@ -100,7 +100,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def opener(self, access: int) -> Credential:
-        """Returns the credential of the call that last opened `io_file(access)`, which is not None."""
+        """Returns the credential of the call that last opened the file of `io_file(access)`, which must not be None."""
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class Delegation(Held):
         """Whether the client has confirmed a recall."""
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Removes the delegation from `claims`, under its lock; see `Held.release`."""
+        """Removes the delegation from `claims`, whose lock the caller holds."""
         claims.undelegate(self.file, self)
 
     def take_files(self) -> object:
@@ -311,8 +311,8 @@ class ClientTable:
         seconds. Raises Refused: NFS4ERR_CLID_INUSE (another principal has state and a lease); with `update`
         NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC 8881 section 18.35.4); NFS4ERR_DELAY if there is no room,
         the record is about to end, or another principal may reclaim the state of this client owner in a grace period.
-        Raises InTheWay if other clients have to end first: ones without a lease, or one that holds nothing, for room or
-        as it has the same owner with another principal.
+        Raises InTheWay if other clients have to end first: ones without a lease, or one that holds nothing, to make
+        room or since it has this owner and another principal.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -386,7 +386,7 @@ class ClientTable:
     def pass_leases(self, now_s: float) -> None:
         """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones instead.
 
-        A courteous client keeps its opens, locks and delegations for now; see `ClientState.COURTEOUS`.
+        A courteous client keeps its opens, locks and delegations until another caller needs them, 24 h at most.
         """
         until_s = now_s - self.lease_s
         while self._leases and (client := next(iter(self._leases))).renewed_s < until_s:
@@ -415,7 +415,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Makes a client EXPIRING and returns True if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies."""
+        """Makes a client EXPIRING if `event`, one of those of `InTheWay`, applies to it; returns whether it does."""
         if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)

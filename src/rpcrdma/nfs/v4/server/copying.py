@@ -26,8 +26,8 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
     Copies at most `NFS4_COPY_OCTETS_MAX` octets, less those of other COPYs in the COMPOUND; a count of 0 stands for the
     rest of the source. Returns the number of octets copied, their stability and the write verifier. Raises WorkerNeeded
     (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_PARTNER_NOTSUPP for a file of
-    another server, NFS4ERR_INVAL for a copy within one file or beyond the end of the source, NFS4ERR_DELAY if the
-    others have copied so many octets already, NFS4ERR_BAD_STATEID or ENOSPC.
+    another server, NFS4ERR_INVAL for a copy within one file or beyond the end of the source, NFS4ERR_DELAY if the other
+    COPYs have used up that limit, NFS4ERR_BAD_STATEID or ENOSPC.
     """
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
@@ -62,9 +62,9 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
     """Returns (the saved file, open for reading; the current file, open for writing).
 
-    Their stateids are `source` and `target`; where `io_file` returns None, the file is opened by the caller's rights.
-    Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
-    NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
+    Their stateids are `source` and `target`. With a special one, or another principal's, the file is opened by the
+    caller's rights. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_NOFILEHANDLE, NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
     """
     node, saved = compound.node, compound.saved
     if saved is None:

@@ -34,9 +34,9 @@ _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
 def file_to_read(compound: Compound, stateid: nfs4.stateid4) -> OpenFile:
     """Returns the current file, open for reading by a stateid, or opened now by the caller's rights.
 
-    It is opened now if `io_file` returns None, as for a special stateid or another user's, and always in a tree that
-    does not keep removed files. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError,
-    such as NFS4ERR_ISDIR or EACCES.
+    It is opened now for a special stateid, another principal's or that of an open for writing, and always in a tree
+    that does not keep removed files. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_ISDIR or EACCES.
     """
     node = compound.current
     assert node is not None
@@ -121,7 +121,7 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
 
 
 def opened_to_write(compound: Compound) -> OpenFile:
-    """Opens the current file for writing by the rights of the caller, as is needed where `io_file` returns None.
+    """Opens the current file for writing by the rights of the caller, for a call whose stateid gives no open file.
 
     Raises WorkerNeeded (run again in a worker thread), Refused (NFS4ERR_DELAY while delegations are recalled),
     tree.Refused or OSError.

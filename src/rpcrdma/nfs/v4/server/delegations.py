@@ -153,11 +153,11 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 
 @contextmanager
 def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[None]:
-    """Checks as `wait_for_delegations` before `with`, and until its end gives no client a delegation on `nodes`.
+    """Recalls other clients' delegations on `nodes`; if there are none, enters `with`, in which no client gets one.
 
     The caller changes `nodes` inside `with`; None stands for no object. A change by an open for writing does not need
     this: the open itself keeps other clients from delegations. Raises Refused (NFS4ERR_DELAY: other clients have
-    delegations, which are recalled) or WorkerNeeded (run again in a worker thread). The caller holds no lock.
+    delegations; `with` is not entered) or WorkerNeeded (run again in a worker thread). The caller holds no lock.
     """
     state, now_s = state_of(compound), compound.now_s
     files = [compound.file_of(node) for node in nodes if node is not None]

@@ -120,9 +120,9 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
 def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...], wanted: Node | None = None) -> Node | None:
     """Returns the object at the path `names` below `top`, the root of an export; None if there is none.
 
-    Does not look for other exports on the way. With `wanted`, a directory of that export, None may also stand for an
-    object other than `wanted`. Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError: a look-up
-    on the way has failed, as while a store does not answer, and the object (`wanted`, if given) may be there.
+    Does not look for other exports on the way. With `wanted`, a directory of that export, None may also mean that
+    another object than `wanted` is there. Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError:
+    a look-up on the way has failed, as while a store does not answer, and the object (`wanted`, if given) may be there.
     """
     found = top
     for number, name in enumerate(names):
@@ -136,7 +136,7 @@ def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...], wante
 
 
 def _is_below(compound: Compound, directory: Node, top: Node, names: tuple[bytes, ...]) -> bool:
-    """Returns whether `directory` may be at the path `names` below `top`, of which the first cannot be looked up now.
+    """Returns whether `directory` may be at the path `names` below `top`, whose first name cannot be looked up now.
 
     Raises WorkerNeeded (run again in a worker thread), tree.Refused or OSError.
     """

@@ -124,7 +124,7 @@ class HeldStates:
 
         Passes over those that have ended; an error of `step` ends the calls. Holds the lock for up to 64 calls at a
         time; the caller does not hold it. Closes the files of ended states after these calls; with `left` it appends
-        them to `left` instead, see `locked`.
+        them to `left` instead, for `close_ended`.
         """
         with self.lock:
             # The locks of an open, which may be many, before it.
@@ -167,8 +167,8 @@ class HeldStates:
     def check_recorded(self, client: Client) -> None:
         """Checks that a client may get a new state now; the caller holds the lock.
 
-        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded if the
-        client has to be written to the recovery database first.
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, by `has_room`), or Unrecorded if the client
+        has to be written to the recovery database first.
         """
         # First: a client that has ended is written no more, and would be asked for again and again.
         self.check_room(client)

@@ -156,8 +156,8 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
 
     Returns if no lock conflicts. If all conflicting locks are of clients whose lease has passed, ends these clients
     first. Raises WorkerNeeded (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED with the conflicting
-    lock, NFS4ERR_DELAY (a client with such a lock is about to end), NFS4ERR_GRACE, NFS4ERR_INVAL (wrong range), or a
-    status of `check_regular` if the object is no regular file.
+    lock, NFS4ERR_DELAY (a client with such a lock is about to end), NFS4ERR_GRACE, NFS4ERR_INVAL (wrong range), or
+    NFS4ERR_ISDIR, NFS4ERR_SYMLINK or NFS4ERR_WRONG_TYPE if the object is no regular file.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node, file = _lockable(compound)

@@ -111,7 +111,7 @@ class Open(Held):
         return self.reader if access == READ else self.writer
 
     def opener(self, access: int) -> Credential:
-        """Returns the credential of the call that last opened `io_file(access)`, which is not None."""
+        """Returns the credential of the call that last opened the file of `io_file(access)`, which must not be None."""
         found = self.reads_as if access == READ else self.writes_as
         assert found is not None
         return found
@@ -131,7 +131,7 @@ class _Target(NamedTuple):
     """The file of an OPEN, and the parts of the result that come from finding or creating it.
 
     `change` is that of its directory, `created` says whether the file is new, and `attributes_set` is the set of
-    attributes (`attributes.bits`) that were set.
+    attributes that were set, with bit n for attribute n.
     """
 
     node: Node
@@ -352,7 +352,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS), also to the file's owner, without permission for `access` (READ: or execute)."""
+    """Raises Refused (NFS4ERR_ACCESS) if the caller, even an owner, has no right to `access`; READ: nor to execute."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)

@@ -307,8 +307,9 @@ class RecoveryDatabase:
     def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
         """Replaces the addresses and exports of this server, by which its next run finds the clients on the disk.
 
-        Deletes, with a warning, the rows of servers that have ended at other addresses, with one of these exports;
-        `begin` names the exception. Logs a failure of the disk, after which the next write, or `begin`, tries again.
+        Deletes, with a warning, the rows of each server that has ended at other addresses, with one of these exports,
+        unless it ran beside another with one of them. Logs a failure of the disk; the next write, or `begin`, tries
+        again.
 
         Args:
             addresses: the addresses at which the server listens from now on.

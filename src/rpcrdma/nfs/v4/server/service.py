@@ -133,7 +133,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         state.claims.end_soon = lambda holders: state.end_soon(holders, clock())
 
     def _file_system_of(self, call: CompoundCall) -> bytes | None:
-        """Returns octets that name the file system of the first object in a COMPOUND, as `Exports.waits_for`."""
+        """Returns octets for the file system of a COMPOUND's first object; None: unknown, or not to be told apart."""
         for operation, args in zip(call.shape.kinds, call.args, strict=False):
             if operation == nfs_opnum4.OP_PUTFH and args is not None:
                 return self.exports.waits_for(args.object)
@@ -152,14 +152,14 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
-        """Ends leases, recalls and the grace period that are over, see `State.sweep`; to be called every few seconds.
+        """Ends leases, recalls and the grace period that are over, by `State.sweep`; to be called every few seconds.
 
         May block.
         """
         self.state.sweep(self._clock())
 
     def close_ended(self) -> None:
-        """Closes the files of states that `sweep` has ended; to be called every few seconds, beside `sweep`.
+        """Closes files of states that sweeps and recalls have ended; to be called every few seconds, beside `sweep`.
 
         May block for as long as a file system hangs.
         """

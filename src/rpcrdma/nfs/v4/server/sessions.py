@@ -153,11 +153,10 @@ class SessionTable:
 
         A CREATE_SESSION with the client's next sequence number that is refused uses the number up, and changes nothing
         else; a further one with that number is judged anew. NFS4ERR_DELAY does not use it up: Linux counts up after
-        each error but that. Numbers other than the last and the next are refused, with no effect.
-        `principal`, a result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call;
-        `now_s` is the monotonic time in seconds. Raises Refused if the arguments, the sequence number or the limits of
-        the server do not allow it, or InTheWay if another client, or the earlier incarnation of `client`, has to end
-        first.
+        each error but that. Numbers other than the last and the next are refused, with no effect. `principal` (such as
+        "sys:1000"), `caller` (the connection) and `minor_version` are those of the call; `now_s` is the monotonic time
+        in seconds. Raises Refused if the arguments, the sequence number or the limits of the server do not allow it, or
+        InTheWay if another client, or the earlier incarnation of `client`, has to end first.
         """
         if args.csa_sequence == client.sequence:
             if not isinstance(client.created, nfs4.nfsstat4):
@@ -188,9 +187,9 @@ class SessionTable:
     ) -> nfs4.CREATE_SESSION4resok:
         """Creates a session and returns the result; `create` has checked the sequence number before.
 
-        `principal` (of `principal_of`), `caller` (the connection) and `minor_version` are those of the call; `now_s` is
-        the monotonic time in seconds. Raises Refused if the arguments or the limits of the server do not allow it, or
-        InTheWay if another client, or the earlier incarnation of `client`, has to end first.
+        `principal` (such as "sys:1000"), `caller` (the connection) and `minor_version` are those of the call; `now_s`
+        is the monotonic time in seconds. Raises Refused if the arguments or the limits of the server do not allow it,
+        or InTheWay if another client, or the earlier incarnation of `client`, has to end first.
         """
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
@@ -302,7 +301,7 @@ class SessionTable:
         self.octets.add(session.client.host, -session.promised)
 
     def destroy_all(self, client: Client) -> None:
-        """Removes all sessions of a client, as `destroy` removes one."""
+        """Removes all sessions of a client from the table and from the client; their requests run to their end."""
         for number in list(client.sessions):
             self.destroy(self._by_id[number])
 

@@ -157,8 +157,8 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
     """Returns the current file, open for writing by a stateid, or opened now by the caller's rights.
 
-    It is opened now if `io_file` returns None, as for a special stateid or another principal's, and then closes with
-    the last reference to it: the caller closes no file.
+    It is opened now for a special stateid or another principal's, and then closes with the last reference to it: the
+    caller closes no file.
 
     Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if
     `octets`, the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes), or EROFS if the export
