@@ -66,7 +66,7 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the entry at `path`, with its present attributes; follows no symbolic link at its end, ignores slashes there.
+        """Returns the entry at `path` with its present attributes; ignores slashes at its end, follows no link there.
 
         Raises:
             NfsError: nothing is at `path`, `path` is the root (NFS3ERR_EXIST), or its last name is ".."
