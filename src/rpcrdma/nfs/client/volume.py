@@ -218,12 +218,12 @@ class Volume:
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Calls `function` in a thread as `in_thread` does; if the caller is cancelled, `undo` gets the result.
+        """Calls `function` in a thread for local files, like `in_thread`; `undo` gets the result of a cancelled call.
 
-        A cancelled call waits until `function` has ended, calls `undo` with its result, if it has one, in the event
-        loop's thread, such as to close a descriptor, and raises CancelledError. Any other call returns the result, or
-        raises the exception, of `function`. If no thread can be started, the event loop's thread runs `function`: a
-        copy cannot close and remove its files otherwise.
+        A cancelled call waits until `function` has ended, calls `undo`, such as to close a descriptor, in the event
+        loop's thread unless `function` has raised an exception, and raises CancelledError. Any other call returns the
+        result, or raises the exception, of `function`. If no thread can be started, the event loop's thread runs
+        `function`: a copy cannot close and remove its files otherwise.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")

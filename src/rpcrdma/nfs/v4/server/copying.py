@@ -62,9 +62,10 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
     """Returns (the saved file, open for reading; the current file, open for writing).
 
-    Their stateids are `source` and `target`. With a special one, or another principal's, the file is opened by the
-    caller's rights. Raises WorkerNeeded (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_NOFILEHANDLE, NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
+    Their stateids are `source` and `target`. With a special stateid, another principal's, or a source's that is open
+    for writing, the file is opened by the caller's rights. Raises WorkerNeeded (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID
+    or EROFS.
     """
     node, saved = compound.node, compound.saved
     if saved is None:

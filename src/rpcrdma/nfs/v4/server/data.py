@@ -63,11 +63,10 @@ def lent_buffer(compound: Compound, octets: int) -> memoryview:
 def read(compound: Compound, args: nfs4.READ4args) -> Placeable:
     """Runs READ (RFC 8881 section 18.22): returns the encoded result, with the data as its DDP-eligible item.
 
-    Reads at most `Tree.transfer_octets` octets, also if the call asks for more.
-    In the event loop, reads only data that need no wait for a disk. If more are wanted, keeps the data read in
-    `compound.partial`, and raises WorkerNeeded: `read` runs again in a worker thread, and reads the rest. Raises
-    Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if
-    the reply has no room.
+    Reads at most `Tree.transfer_octets` octets. In the event loop, reads only data that need no wait for a disk. If
+    more are wanted, keeps the data read in `compound.partial`, and raises WorkerNeeded: `read` runs again in a worker
+    thread, and reads the rest. Raises Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with
+    the status in `compound.too_big` if the reply has no room.
     """
     # The file may have lost its end meanwhile: memory that is not needed any more is not for the next READ.
     begun, compound.partial = compound.partial, None

@@ -128,8 +128,8 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
     Else raises Refused (NFS4ERR_DELAY). If the leases of all these clients have passed, raises InTheWay instead of a
     recall: they have to end first. `client` None: each delegation counts; `file` is the file's key (`Exports.file_of`),
-    `now_s` the monotonic time in seconds. The caller holds the lock by `state.locked`, since
-    `State.recall` may revoke delegations.
+    `now_s` the monotonic time in seconds. The caller holds the lock by `state.locked`, since a recall may revoke
+    delegations.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
     if others:

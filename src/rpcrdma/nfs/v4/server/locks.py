@@ -177,9 +177,7 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
 
 
 def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
-    """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of the current file for a lock owner.
-
-    Returns the new stateid of the owner's locks.
+    """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of a lock owner; returns the new stateid of its locks.
 
     Raises WorkerNeeded (run again in a worker thread), OSError or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY
     (too many ranges), NFS4ERR_BAD_STATEID and others of the RFC.

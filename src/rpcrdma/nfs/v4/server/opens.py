@@ -118,7 +118,7 @@ class Open(Held):
 
 
 class _Before(NamedTuple):
-    """Attributes of an `Open` before an OPEN."""
+    """The attributes of an `Open` before an OPEN, to which `_cut` returns if the OPEN fails."""
 
     access: int
     deny: int
@@ -352,7 +352,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS) if the caller, even an owner, has no right to `access`; READ: nor to execute."""
+    """Raises Refused (NFS4ERR_ACCESS) if a caller, even an owner, lacks a right of `access`; execute counts as READ."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -393,7 +393,7 @@ def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, bef
 
 
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """Returns file, change_info4 and attributes set for an OPEN by name (CLAIM_NULL), which may create the file.
+    """Returns the `_Target` of an OPEN by name (CLAIM_NULL), which may create the file.
 
     Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
     ENOENT.

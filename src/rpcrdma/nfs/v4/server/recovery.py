@@ -76,7 +76,7 @@ _OWNER_OCTETS_SHOWN = 60
 
 
 class ClientRow(NamedTuple):
-    """A client in the recovery database: its owner string, its verifier, and its principal (`principal_of`)."""
+    """A client in the recovery database: its owner string, its verifier, and its principal, such as "sys:1000"."""
 
     owner: bytes
     verifier: bytes

@@ -104,8 +104,8 @@ class Nfs4Service(nfs4.NFS_V4_Service):
     """The service of NFS versions 4.1 and 4.2 over exported trees.
 
     The slots of sessions make sure that each request runs at most once (RFC 8881 section 2.10.6), so that the reply
-    cache of RPC takes no part: COMPOUND is in `IDEMPOTENT` and `RESERVES`, which `rpc.service.Service` explains. The
-    constructor sets the callback `end_soon` of the claims of `state`.
+    cache of RPC takes no part (`IDEMPOTENT`). Memory for the bulk results of a COMPOUND is reserved before it runs,
+    since it must not begin twice (`RESERVES`). The constructor sets the callback `end_soon` of the claims of `state`.
 
     Args:
         exports: the trees, and the pseudo file system above them.

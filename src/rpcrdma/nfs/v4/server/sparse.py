@@ -33,9 +33,8 @@ _HOLE_OCTETS: Final = 4 + 8 + 8
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
     """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole in the current file.
 
-    The end of a file is a hole; if there is nothing before, returns the end with `sr_eof` True. Raises WorkerNeeded
-    (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO for an offset not before the
-    end.
+    If there is none before the end of the file, returns the end with `sr_eof` True. Raises WorkerNeeded (run again in a
+    worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO for an offset not before the end.
     """
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)

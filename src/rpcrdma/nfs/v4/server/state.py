@@ -173,8 +173,8 @@ class State(HeldStates):
 
         First deletes the client from the recovery database and ends its right to reclaim, also in a grace period that
         runs: it must not reclaim opens and locks that conflict with those of others by then (RFC 8881 section 8.4.3).
-        `free` writes it again. Returns the numbers of states lost, 0 for a client unconfirmed or gone; None, with
-        nothing changed, if the disk has failed.
+        `free` writes the client again. Returns the numbers of states lost, 0 for a client unconfirmed or gone; None,
+        with nothing changed, if the disk has failed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
