@@ -50,7 +50,7 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
+    """Yields, for `async with`, the node of the partial copy `name` in `directory`, or of a new empty file there.
 
     The block renames the complete file. If the block fails, the file stays, unless its source has changed or a disk or
     quota is full. The node is that of a `temporary_file` instead if `name` is no regular file, has another mode than

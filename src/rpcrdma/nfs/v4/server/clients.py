@@ -121,8 +121,8 @@ class Holdings:
 class Delegation(Held):
     """A read delegation of a client on a file; `delegations.delegate` makes it.
 
-    `node` is the file, `file` its key in claims, `reader` the file open for reading by `credential`, and `lease`
-    reports local writers.
+    `other` has the 12 octets of the stateid; `node` is the file, `file` its key in `Claims`, `reader` the file open for
+    reading by `credential`, and `lease` reports local writers.
     """
 
     COUNTED_AS = "delegations"

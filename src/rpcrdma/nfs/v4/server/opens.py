@@ -76,7 +76,8 @@ _UNCHANGED: Final = nfs4.change_info4(True, 0, 0)
 class Open(Held):
     """An open of an open owner on a file, with its share reservation; its `parts` are the lock states made with it.
 
-    `access`, `deny`: bits READ and WRITE of `claims`; `reader`, `writer`: the file open for READ, for WRITE, or None.
+    `access`, `deny`: bits READ and WRITE of `claims`; `reader`, `writer`: the file open for READ, for WRITE, or None;
+    `other`: the stateid's 12 octets; `owner`: the open owner's name; `file`: the file's key in `Claims`.
     """
 
     COUNTED_AS = "opens"
@@ -220,7 +221,7 @@ def _check_denials(compound: Compound, state: State, file: bytes, access: int, o
     """Raises Refused (NFS4ERR_LOCKED) if opens other than `own` deny `access`, and one of their clients has a lease.
 
     Ends these clients if the leases of all have passed: raises WorkerNeeded for that in the event loop, and Refused
-    (NFS4ERR_DELAY) if one of the clients is ending already.
+    (NFS4ERR_DELAY) if one of the clients is ending already. `file` is the file's key (`Exports.file_of`).
     """
 
     def check() -> None:
@@ -395,8 +396,7 @@ def _cut(compound: Compound, node: Node, mine: Open, stateid: nfs4.stateid4, bef
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
     """Returns the `_Target` of an OPEN by name (CLAIM_NULL), which may create the file.
 
-    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
-    ENOENT.
+    Raises WorkerNeeded (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError.
     """
     name = args.claim.value
     assert isinstance(name, bytes)
