@@ -179,8 +179,8 @@ async def mount_export(
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
     """Returns the exports of the server at `url`, with admitted hosts and security flavors, sorted by name.
 
-    MOUNT at the port of NFS is asked first, then NFS version 4 there, which names no hosts; then MOUNT at TCP port
-    20048 and at the port that the port mapper names, with a warning in the log: it may belong to another server. If
+    Asks in turn, until one answers, MOUNT at the port of NFS; NFS version 4 there, which names no hosts; and MOUNT at
+    TCP port 20048 and at the port that the port mapper names, with a warning in the log: it may be another server's. If
     `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is asked. `options`: the settings of
     connections. At MOUNT, MNT (for flavors) and UMNT follow for each export.
 

@@ -137,7 +137,7 @@ async def give_name(
 
 
 async def replaceable(volume: Volume, directory: Node, name: str) -> Node | None:
-    """Returns the node of `name` in `directory`, which a copy is to replace; None if LOOKUP is refused, as without one.
+    """Returns the node of `name` in `directory`, which a copy is to replace; None if it is missing or LOOKUP refused.
 
     Raises `NfsError` (EINVAL) for a device, pipe or socket, which no copy replaces, and the errors of `Caller.call`.
     """
