@@ -1,4 +1,4 @@
-"""Trees from a server and to a server; see `tree_work` for the order in which things happen."""
+"""Copies trees from a server and to a server: the steps of each direction, which `tree_work` puts in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rpcrdma.nfs.client.trees.tree_walk import check_descent
 from rpcrdma.nfs.client.trees.tree_work import C, CopyFailure, CopyReport, Folder, TreeWork
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsExists, nfs_error
-from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
+from rpcrdma.nfs.v3 import ftype3, nfsstat3
 
 __all__ = ["UNFINISHED_MODE", "CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tree"]
 
@@ -282,7 +282,7 @@ class _Upload:
             if handle is not None:
                 return Node(handle, attributes, (parent, name)), made
         node = await procedures.lookup(parent, name)
-        if not _is_directory(node.attributes):
+        if not node.is_dir:
             raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
         return node, made
 
@@ -315,7 +315,3 @@ def _item_of(entry: DirEntry) -> TreeItem:
 def _entry_of(item: TreeItem) -> DirEntry:
     assert item.entry is not None, "downloads have the server's entries"
     return item.entry
-
-
-def _is_directory(attributes: fattr3 | None) -> bool:
-    return attributes is not None and attributes.type == ftype3.NF3DIR
