@@ -137,7 +137,7 @@ def terminates(
 
     L is the layer, T the error type and CC the error code. Further patterns match other codes and an end without a
     Terminate: one with "reading" is noted only, one with "breaks" breaks that rule. General error codes (RFC 5040
-    section 4.8) and codes with layer and error type swapped are noted; any other code breaks RD-4.
+    section 4.8) and codes with layer and error type swapped are noted; any other code breaks the statement RD-4.
 
     Args:
         codes: the codes for the mistake.

@@ -25,9 +25,8 @@ class Check:
 
     A wrong answer breaks the first statement, unless the pattern or the step names another. `needs` are conditions
     without which the check is not run: "file", "write", "nfs", "crc", "program" (a server program behind the scripted
-    server), "risky" for a check that is known to stop a server or client, and the abilities of
-    `rpcrdma_lab.check.abilities`. The protocol version of the conversation is a further condition, which `needs` does
-    not contain.
+    server), "risky" for a check that is known to stop a server or client, and abilities of the server, such as
+    "markers" and "2.segments". The protocol version of the conversation is a further condition, not in `needs`.
     """
 
     id: str

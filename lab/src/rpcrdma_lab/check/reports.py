@@ -52,8 +52,8 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 def _reached(results: Sequence[Result]) -> dict[str, str]:
     """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier.
 
-    From the worst on: VIOLATES, HARMS, IGNORES, DIFFERS, INCONCLUSIVE, CONFORMS. Checks with the verdict NOT_SEEN do
-    not count.
+    From the worst on: VIOLATES, IGNORES, DIFFERS, INCONCLUSIVE, CONFORMS. Checks with other verdicts do not count:
+    NOT_SEEN, and HARMS, which is about no statement.
     """
     found: dict[str, Verdict] = {}
     for result in results:

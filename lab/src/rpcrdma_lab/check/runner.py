@@ -163,7 +163,7 @@ async def recalled_delegations(
 
 
 async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
-    """Makes the server drop delegations of earlier conversations, so that files can be removed, if it answers right.
+    """Makes the server drop delegations of earlier conversations, so that files can be removed; a failure is ignored.
 
     `given` has values to which the scripted messages refer by name, `xid` is the first XID of the calls, and `version`
     the RPC-over-RDMA version, "1" or "2".

@@ -32,7 +32,10 @@ _ENDS = 8
 
 
 class Verdict(enum.Enum):
-    """The verdict on a check; `HARMS` breaks no statement, as none speaks of other connections."""
+    """The verdict on a check; `HARMS` breaks no statement, as none speaks of other connections.
+
+    `NOT_SEEN`: the check was not run, or the peer did not do what it needs. `INCONCLUSIVE`: its run shows nothing.
+    """
 
     CONFORMS = "conforms"
     VIOLATES = "violates a MUST"
@@ -91,7 +94,7 @@ def result_of(check: Check, outcome: Outcome) -> Result:
 
     The verdict is VIOLATES or IGNORES (of a recommendation) after a failure, DIFFERS if answers followed another
     reading of the specifications (`READINGS`), and CONFORMS otherwise. The caller replaces it by INCONCLUSIVE or
-    NOT_SEEN if the failure is no mistake of the peer, as one with `unmet` or `aside`.
+    NOT_SEEN if the failure is no mistake of the peer, such as an unmet precondition (`unmet` of the failure).
     """
     result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
     failure = outcome.failure
@@ -109,9 +112,8 @@ def result_of(check: Check, outcome: Outcome) -> Result:
 class PassageBudget:
     """Bounds the log entries (passages) in all results of a report together, by `CHECK_PASSAGES_MAX` (16384).
 
-    `shorten` is called with each result in turn. It empties the log of a check that conforms or was not run. Of another
-    log with more than 16 entries, only the first 8 and the last 8 stay when the budget does not suffice. All entries of
-    shorter logs stay, even beyond the bound.
+    `shorten` is called with each result in turn. It empties the log of a check that conforms or was not run; other logs
+    of up to 16 entries stay whole, even beyond the bound.
     """
 
     def __init__(self) -> None:
