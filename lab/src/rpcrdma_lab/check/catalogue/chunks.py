@@ -128,10 +128,11 @@ def _write(
     statements: str,
     framed: Mapping[str, Any] | None = None,
 ) -> Check:
-    """Returns a check with a WRITE from a Read chunk of segments with these lengths; a READ compares the file.
+    """Returns a check with a WRITE from a Read chunk of segments with these `lengths`; a READ compares the file.
 
-    The chunk has `count` octets of data and `pad` of zeros, to which the `lengths` of the segments add up. `framed` has
-    further fields of the memory region (docs/send.md), such as "segment_octets" of Read Responses.
+    The chunk has `count` octets of data and `pad` of zeros, to which `lengths` add up. `framed` has further fields of
+    the memory region (docs/send.md), such as "segment_octets" of Read Responses. `name` is the check's identifier after
+    "v1.write."; a file with other data breaks the first of `statements`, which spaces separate.
     """
     reads, start = [], 0
     for length in lengths:

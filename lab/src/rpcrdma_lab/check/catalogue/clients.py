@@ -46,7 +46,10 @@ def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) ->
 
 
 def _together(number: int) -> Step:
-    """Returns the step of `serving_together` for any calls, whose replies to fewer calls grant `number` credits."""
+    """Returns a step that waits until the client has `number` calls of any kind outstanding, which stay unanswered.
+
+    If fewer calls arrive, the step answers each, with a grant of `number` credits, so that the client continues.
+    """
     return serving_together(CALLS, number, credit=number)
 
 
@@ -80,8 +83,7 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
     """Returns the pattern of a well-formed inline call (RDMA_MSG) of one of these RPC procedures; none stands for any.
 
     `other_list` has the patterns of chunk lists by name (`reads`, `writes`, `reply`), such as `reads=[]` for a call
-    without a Read list: the caller names the lists that must not have data of these procedures. Other lists may have
-    any content, or be empty.
+    without a Read list. A list without a pattern may have any content, or be empty.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
@@ -127,8 +129,8 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers a faulty access to its memory with a Terminate with one of `codes`.
 
-    `wrong` is the step that makes the access, after a call. A code is 0xLTCC: layer, error type and error code of the
-    Terminate.
+    `wrong` is the step that makes the access, after a call. A code is 0xLTCC: layer, error type and error code. Other
+    codes, and an end without a Terminate, are noted only. `name` is the check's identifier after "client.".
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
@@ -145,11 +147,11 @@ def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -
 
 
 def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
-    """Returns a check of an `access` to the memory of a finished call, which must cause a Terminate.
+    """Returns a check of an `access` to the memory of a finished call, which should cause a Terminate.
 
     `until` is the step that answers calls up to the call with that memory. `access` is the step, after the reply to
-    that call, that sends the RDMA message; it refers to the call as "old". `codes` are the permitted codes, 0xLTCC, of
-    the Terminate.
+    that call, that sends the RDMA message; it refers to the call as "old". `codes` are the Terminate's right codes,
+    0xLTCC; others, and an end without a Terminate, are noted only.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})

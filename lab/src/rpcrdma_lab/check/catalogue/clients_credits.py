@@ -29,9 +29,10 @@ def _grant(messages: int) -> Step:
 
 
 def _together(messages: int) -> Step:
-    """Returns the step of `serving_together` for calls in one message; replies to fewer calls grant a further credit.
+    """Returns a step that waits until the client has `messages` calls, of one message each, outstanding.
 
-    A client that makes a call in several messages is not judged.
+    They stay unanswered. If fewer arrive, the step answers each, with a further credit. A client that makes a call in
+    several messages is not judged.
     """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)

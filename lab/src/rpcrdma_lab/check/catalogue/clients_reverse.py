@@ -77,7 +77,7 @@ class _Client(ABC):
     def reply(self, *xids: Any) -> dict[str, Any]:
         """Returns the pattern of a reply to a reverse call with one of `xids`.
 
-        Without arguments the XID is the default one of `called`.
+        Without arguments the XID is that of the call named "call", plus 1000, as `called` has it by default.
         """
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}

@@ -187,17 +187,11 @@ class Version2Client:
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
-
-        `wrong` is the step that sends it.
-        """
+        """Returns a check of the step `wrong`, a wrong answer: the client must send nothing until the right answer."""
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
-
-        `wrong` is the step that sends it.
-        """
+        """Returns a check of the step `wrong`, a malformed reply: the client discards it, ends the call, or leaves."""
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
 

@@ -67,7 +67,7 @@ def write_call(count: int) -> dict[str, Any]:
 
 
 def made_old() -> list[Step]:
-    """Returns steps that write 64 octets 5a inline to the start of the file with the handle {"given": "written"}.
+    """Returns steps that write 64 octets 0x5a inline to the start of the file with the handle {"given": "written"}.
 
     If the WRITE fails, the check is inconclusive.
     """

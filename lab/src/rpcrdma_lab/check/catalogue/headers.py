@@ -45,10 +45,10 @@ class Mistake(NamedTuple):
     `field` and `kind` name the field and the mistake, and `message` has the wrong message. `outcome` is a list of
     patterns of the answer, or a name: in version 1 one of `OUTCOMES`, otherwise that of an error. The steps `before`
     precede the message, `behind` stand between message and answer, and `then` follow the answer; an empty `then` stands
-    for a NULL call that is answered, except after wrong properties. `behind` has no effect in version 1, and neither
-    has an effect in version 2 without extensions if `outcome` is a name. `statements` and `needs` are words separated
-    by spaces, and `conversation` has further keys of the conversation. `name` is the check's identifier without the
-    prefix of its family, such as "v1."; if it is empty, the identifier is made of `field` and `kind`.
+    for a NULL call that is answered, except after wrong properties. Version 1 ignores `behind`; version 2 without
+    extensions ignores `behind` and `then` if `outcome` is a name. `statements` and `needs` are words separated by
+    spaces, and `conversation` has further keys of the conversation. `name` is the check's identifier without the prefix
+    of its family, such as "v1."; if it is empty, the identifier is made of `field` and `kind`.
     """
 
     field: str
@@ -106,9 +106,10 @@ _BROKEN_LISTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 
 def broken_lists(field: str, outcome: str, statements: str) -> list[Mistake]:
-    """Returns the calls in either version whose chunk list `field` ("reads", "writes", "reply") is no list of XDR.
+    """Returns a `Mistake` for each way in which the chunk list `field` ("reads", "writes", "reply") is no list of XDR.
 
-    `outcome` names the expected answer, and `statements` has identifiers of the tested statements (see `Mistake`).
+    The calls are right for either protocol version otherwise. `outcome` names the expected answer, and `statements` has
+    identifiers of the tested statements, separated by spaces.
     """
     return [
         Mistake(field, kind, title, _call(**header), outcome, statements)
