@@ -172,7 +172,7 @@ def tell_empty(args: argparse.Namespace) -> ExitStatus:
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Prints warnings of packets that `dissector` skipped or found truncated, and one if 0 `messages` were found."""
+    """Prints warnings of packets of unknown link types, of truncated packets, and one if 0 `messages` were found."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

@@ -63,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         NotHex: the input is text other than hex text.
-        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed. The messages before the damage
+        CaptureDamaged, KeyboardInterrupt: the capture is malformed, or reading it was interrupted. The messages before
             have been printed.
+        AddedExtensionFailed: --add-extension names no function that makes an extension.
         OSError: the file cannot be read.
     """
     if args.lua:

@@ -71,9 +71,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma check` with parsed arguments; returns the exit status and raises as `judging.judge` does.
+    """Runs `rpcrdma check` with parsed arguments; returns the exit status, and raises what `judging.judge` raises.
 
-    The status is 0 (DONE), 1 (FAILED) after a violation or harm or for a wrong --program, or 2 (USAGE).
+    The status is 0 (DONE), 1 (FAILED) after a violation or harm or for a wrong --program, or 2 (USAGE). Exceptions are
+    RpcRdmaError, OSError and, after an interruption of checks of a server, asyncio.CancelledError.
     """
     from rpcrdma_lab.commands.check.judging import judge  # noqa: PLC0415
 

@@ -64,8 +64,9 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     printing an error for wrong arguments, or if no check matches.
 
     Raises:
-        RpcRdmaError, OSError: the server cannot be reached, the address of --listen cannot be used, or a file cannot be
-            written. For a server, the files of --junit and --html have the verdicts so far, if they can be written.
+        RpcRdmaError, OSError: the server cannot be reached or lacks the program or the URL's path, a file of --write
+            cannot be created, the address of --listen cannot be used, or a file cannot be written. For a server, the
+            files of --junit and --html have the verdicts so far, if they can be written.
         asyncio.CancelledError: the checks of a server were interrupted; the verdicts so far have been reported.
     """
     checks = _chosen(args)

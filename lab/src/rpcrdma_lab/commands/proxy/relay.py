@@ -95,8 +95,8 @@ class Relay:
         """Puts the octets that one end sends into `line`, as rules decide for each message; returns at the end or cut.
 
         `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
-        `deliver` of the line cuts the connection. After a silent cut further octets of the sender are read and dropped;
-        when the sender ends its direction, a cut that is not silent is put into `line`.
+        `deliver` of the line cuts the connection. After a silent cut further octets of the sender are read and dropped,
+        until the sender ends its direction; only then the connection is cut.
 
         Raises:
             OSError: the sender's connection fails.
