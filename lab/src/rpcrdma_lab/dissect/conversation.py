@@ -94,7 +94,7 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def begin(self) -> None:
-        """Notes that the connection begins now, in the capture: clears `late`."""
+        """Notes that the connection begins now, in the capture: clears `late`, and drops unfinished sequences."""
         self.late = False
         self._sequences = Sequences()
 
@@ -190,11 +190,11 @@ class Conversation:
         """Relates a complete message to its call, adds facts to `message`, and returns text for its summary.
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
-        the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. Whatever it says, an
-        error, or a report without faults, answers the call with its XID, a grant of credits only gets a fact, and the
-        text is "" for transport properties and other messages without an XID. If `is_call` is None, a message that
-        breaks a rule, and whose XID is in no unanswered call of the other end, counts as a call, which an error may
-        refuse, unless its type is in `_NEVER_CALLS`; the text is "" for all others.
+        the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. In any case an error,
+        or a report without faults, answers the call with its XID, a grant of credits only gets a fact, and the text is
+        "" for transport properties and other messages without an XID. If `is_call` is None, a message that breaks a
+        rule, and whose XID is in no unanswered call of the other end, counts as a call, which an error may refuse,
+        unless its type is in `_NEVER_CALLS`; the text is "" for all others.
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")

@@ -28,7 +28,7 @@ class CreditsSaid:
 class _Calls:
     """The account of version 1: each reply states how many calls may be unanswered, 1 before the first reply.
 
-    See RFC 8166 section 3.3.1.
+    An RDMA_ERROR states none (RFC 8166 section 3.3.1, RFC 8167 section 4.1).
     """
 
     version = "1"
@@ -44,7 +44,6 @@ class _Calls:
         if not is_call:
             self._unanswered[1 - end].pop(header.xid, None)
             if header.kind == "RDMA_ERROR":
-                # It gives its credit back and grants nothing (RFC 8167 section 4.1).
                 return None
             self._granted[1 - end] = value
             return CreditsSaid(f"grants {value} credits", {"granted": value})

@@ -64,12 +64,12 @@ class Field:
         return found
 
     def entries(self, *path: str) -> list[Field]:
-        """Returns the fields of the list at `path` (see `member`); [] if there is none."""
+        """Returns the fields of the list at `path`, one name for each level below this field; [] if there is none."""
         found = self.member(*path)
         return found.fields if found is not None else []
 
     def number(self, *path: str) -> int | None:
-        """Returns the value of the field at `path` (see `member`); None if there is none, or its value is no number."""
+        """Returns the number in the field at `path`, one name for each level; None without such a field or a number."""
         found = self.member(*path)
         return found.value if found is not None and isinstance(found.value, int) else None
 

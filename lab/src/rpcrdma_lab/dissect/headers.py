@@ -221,7 +221,7 @@ def _with_body(header: Header, walk: Walk) -> Header:
 
 
 def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
-    """Decodes the transport header at the start of `data` by the version number in the header (see `walk_header`).
+    """Decodes the transport header at the start of `data` by the version number in the header.
 
     A header of an unknown version is decoded as version 1: an RDMA_ERROR whole, another header as far as its fixed
     fields, with a fault. An error that refuses a version is decoded as version 1 even if its version number is 2.

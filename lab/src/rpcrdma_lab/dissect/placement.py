@@ -137,7 +137,7 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
 
     Returns:
         (The fields, with offsets in `data`; the faults: parts that overlap what is before them or exceed `data`, and
-        padding that is not zero). A part's field ends at the end of `data`; a part that begins there has no field.
+        padding that is not zero). A field ends at the end of `data` at the latest; a part that begins there has none.
     """
     fields: list[Field] = []
     faults: list[FieldFault] = []

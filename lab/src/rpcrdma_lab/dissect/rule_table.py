@@ -22,9 +22,9 @@ __all__ = ["RULES", "Rule", "broken"]
 class Rule(NamedTuple):
     """A rule that a message breaks if it has one of the types `kinds` (empty: any type) and all `facts` hold for it.
 
-    `kinds` are names of header types, and `facts` names of facts as in the module's docstring; "not " before a name
-    negates the fact. `member` is the header field to which the fault is attached. `reason` may contain `{kind}` and
-    `{rpc_xid}`. `section` states the rule, and `requirement` is its identifier in the conformance ledger or "".
+    `kinds` are names of header types, and `facts` names of facts, such as "payload" and "Reply chunk"; "not " before a
+    name negates the fact. `member` is the header field to which the fault is attached. `reason` may contain `{kind}`
+    and `{rpc_xid}`. `section` states the rule, and `requirement` is its identifier in the conformance ledger or "".
     """
 
     kinds: tuple[str, ...]

@@ -64,7 +64,7 @@ def _check_positions(header: Header, name: str) -> None:
 
 
 def _check_ranges(header: Header) -> None:
-    """Adds a fault to `header` for each range of response directions that ends before it begins, or is out of order."""
+    """Adds a fault for each range of directions that ends before it begins, or begins before an earlier one ends."""
     before = 0
     for entry in header.entries("optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0

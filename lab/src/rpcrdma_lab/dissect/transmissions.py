@@ -62,7 +62,10 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """The round-trip properties that an end has announced, or their defaults."""
+    """The round-trip properties that an end has announced, or their defaults.
+
+    The end accepts requests of up to `request_limit` transmissions, and sends responses of up to `response_limit`.
+    """
 
     structure: Structure | None = None
     support: int = 0
