@@ -307,7 +307,7 @@ class ServingConversation(LiveConversation):
         return {**found[-1], "body": b"".join(each["body"] for each in found)}
 
     async def _all_of(self, first: _Fields, goes_on: Callable[[list[_Fields]], bool]) -> list[_Fields]:
-        """Returns the fields of all messages of a call, receiving further ones while `goes_on` of those before.
+        """Returns the fields of all messages of a call; receives further ones while `goes_on(FIELDS SO FAR)` is True.
 
         Raises:
             LeftCourse: the call exceeds the limits of octets or messages, or a further message fails.

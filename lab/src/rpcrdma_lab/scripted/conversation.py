@@ -404,7 +404,7 @@ class LiveConversation:
         return LeftCourse(expected, found, ended=heard.kind == "end", heard=heard.fields, **why)
 
     async def _next(self, *, idle: bool = False) -> Heard:
-        """Waits for the next event; passes over messages that only grant credits and, unless `idle`, over idle ones."""
+        """Waits for the next event; skips messages that only grant credits and, unless `idle`, transport properties."""
         while True:
             heard = await self._awaited()
             if heard.kind != "message" or not _is_passed_over(self._peer.version, heard.fields["header"], idle=idle):

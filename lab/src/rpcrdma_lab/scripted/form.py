@@ -49,8 +49,8 @@ _OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "index"))
 def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
     """Returns the names in {"given": NAME} that the caller of the conversation has to define.
 
-    Names that the conversation itself defines, by "memory" or "as", are left out, and so are those that its runner
-    defines.
+    Names that the conversation itself defines, by "memory" or "as", are left out, and so are "xid" and the others that
+    its runner defines.
     """
     found: set[str] = set()
     own = set(conversation.get("memory", {}))
@@ -330,7 +330,7 @@ def _said(version: str) -> Form:
 
 
 def _value(value: Any, where: str) -> None:
-    """Checks the form of a value or of a condition in a pattern (see `matching`).
+    """Checks the form of a value or of a condition in a pattern , such as {"min": 1} or {"any": [...]}.
 
     Whether a number or octets are needed is not checked: it depends on the field that arrives later. `where` is the
     path of `value`.

@@ -257,7 +257,7 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
 
 def heard_message(peer: ScriptedPeer, note: Callable[..., None], payload: bytes, invalidates: int | None) -> Heard:
-    """Returns the event of a Send that `peer` has received, and logs it by `note` (see `PassageLog.note`).
+    """Returns the event of a Send that `peer` has received, and logs it by `note`, the `PassageLog.note` of the peer.
 
     Sets the version of `peer` if it `takes_version`. `invalidates` is the handle that the Send invalidates, or None.
     """

@@ -61,7 +61,7 @@ class RawPeer:
         version: the protocol version of transport headers, "1" or "2".
         log: the list to which an entry for each thing sent or received is added.
         names: resolves references in values, such as {"given": NAME}.
-        crc: whether frames have a CRC until the start-up decides it.
+        crc: whether frames have a CRC until the start-up decides it, and whether `accept` demands one.
     """
 
     def __init__(

@@ -129,7 +129,7 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 
 
 def field_named(fields: Mapping[Any, Any], name: str) -> Any:
-    """Returns the value of a field, None if absent; the names of transport properties are numbers, as "2" here."""
+    """Returns the value of a field, None if absent; a name of digits, such as "2", is a transport property's number."""
     return fields.get(int(name) if name.isdecimal() and name not in fields else name)
 
 
