@@ -148,9 +148,8 @@ PLOTTED_OPERATIONS = tuple(
 class Variant:
     """The settings of both ends that decide how the data of calls travel.
 
-    `name` is the variant's name in tables. `rpcrdma_version` and `extension` are the choices of these names of
-    `ConnectOptions` and `RdmaServerConfig`. `client_extensions` and `server_extensions` return new extensions at each
-    call.
+    `name` is the variant's name in tables. `rpcrdma_version` and `extension` are values of the options with these
+    names in `ConnectOptions` and `RdmaServerConfig`. `client_extensions` and `server_extensions` return new extensions.
     """
 
     name: str

@@ -151,8 +151,7 @@ class FaultRule:
 def between(choose: random.Random, limits: Range) -> float:
     """Returns a random value from `limits`, (least, most), drawn by `choose`; orders of magnitude are equally likely.
 
-    If the least is 0, the orders of magnitude of the value plus 1 are equally likely; if the most is below 1, too, all
-    values are.
+    If `least` is 0, this holds for the value plus 1; if `most` is also below 1, all values are equally likely.
     """
     least, most = limits
     if least <= 0:

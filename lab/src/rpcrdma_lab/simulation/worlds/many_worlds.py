@@ -96,7 +96,7 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
 
 
 def _prepare() -> None:
-    """Prepares a worker process: ignores SIGINT, and turns the automatic garbage collection off (see `_chunk`)."""
+    """Prepares a worker process: ignores SIGINT, and turns off the garbage collection, which `_chunk` makes itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.disable()

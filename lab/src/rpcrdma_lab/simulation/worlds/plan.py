@@ -33,7 +33,7 @@ class PlannedCall(NamedTuple):
     stable: bool
     """Whether the caller continues only when a written file is on stable storage."""
     name: int
-    """The number of the file."""
+    """The number of the file, or of the client whose account a transfer credits."""
 
 
 @dataclass(frozen=True, slots=True)
