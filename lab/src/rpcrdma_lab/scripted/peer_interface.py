@@ -146,7 +146,7 @@ class ScriptedPeer(Protocol):
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern (see `difference`) that the fields of a connecting client's start-up event have to match."""
+        """The pattern (docs/send.md) that the fields of a connecting client's start-up event have to match."""
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
         """Sends the reply that accepts a client's connection.
@@ -220,7 +220,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def remind(self) -> None:
-        """Makes the other end process a first message that it may have overlooked: a fault of siw (see `RawTarget`)."""
+        """Makes siw, Linux's software iWARP, process a first message that it may have overlooked; no other effect."""
 
     def end(self) -> None:
         """Ends the sending direction, or the whole connection where directions do not end separately."""

@@ -207,7 +207,7 @@ class QueuePairPeer:
         return sink.handle
 
     async def remind(self) -> None:
-        """Does nothing: over a provider, the other end overlooks no first message (see `RawTarget`)."""
+        """Does nothing: over a provider, the other end overlooks no first message."""
 
     def end(self) -> None:
         self._note("end of the connection", ours=True)
