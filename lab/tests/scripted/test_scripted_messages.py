@@ -142,6 +142,13 @@ def test_a_start_up_frame_is_read_with_its_depths() -> None:
     assert (found["ird"], found["ord"], found["depth_flags"], found["data"]) == (5, 7, 1, b"\xaa")
 
 
+@each_case("none", [0, False, "0x0", {"given": "size", "plus": -5}])
+def test_enhanced_of_a_start_up_frame_is_a_number_in_any_form(none: Any) -> None:
+    assert make_startup({"enhanced": none, "flags": 0, "data": "aa"}, NAMES, "")[18:] == b"\0\1\xaa"
+    with pytest.raises(LocalProtocolError, match=r"^at\.enhanced: "):
+        make_startup({"enhanced": {"given": "unknown"}}, NAMES, "at")
+
+
 @each_case(
     ("pattern", "found", "same"),
     [

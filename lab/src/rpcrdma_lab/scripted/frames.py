@@ -77,7 +77,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
     Args:
         given: "key" and "data" (octets: the private data), the numbers "flags", "revision", "length", "ird" and "ord",
-            "enhanced" (0 or False leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
+            "enhanced" (0 leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
         names: resolves references in values, such as {"given": NAME}.
         where: the path of `given` for error texts.
 
@@ -86,7 +86,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
     """
     key = octets(given.get("key", {"text": "MPA ID Req Frame"}), names, f"{where}.key")
     data = octets(given.get("data", {"given": "private_data"}), names, f"{where}.data")
-    if given.get("enhanced", True):
+    if number(given.get("enhanced", 1), names, f"{where}.enhanced"):
         words = (
             number(given.get(name, 16), names, f"{where}.{name}", 0, STARTUP_MOST[name]) for name in ("ird", "ord")
         )
