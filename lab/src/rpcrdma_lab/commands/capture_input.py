@@ -25,6 +25,7 @@ __all__ = [
     "chooses",
     "open_input",
     "settings_for",
+    "tell_empty",
     "tell_what_was_left_out",
 ]
 

@@ -97,7 +97,7 @@ class IwarpConnection(RdmaConnection):
         yield rdma_message(whole)
 
     def lose(self, end: int, octets: int) -> Message | None:
-        """Notes that `octets` octets sent by `end` (0 or 1) are not in the capture; 0 stands for an unknown number.
+        """Notes that `octets` octets sent by `end` (0 or 1) are not in the capture.
 
         Returns a `Message` of protocol "tcp" about the gap; None if the connection is not known to be iWARP.
         """
@@ -107,8 +107,8 @@ class IwarpConnection(RdmaConnection):
             return None
         self._rdmap[end].lose()
         self.conversation.lose()
-        reason = f"{octets} octets are missing" if octets else "octets are missing"
-        return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
+        notes = ["what follows is read from the next whole FPDU on"]
+        return Message("tcp", f"{octets} octets are missing in the capture", notes=notes)
 
     def unfinished(self, end: int) -> Iterator[Message]:
         """Yields messages about the unfinished MPA frame and RDMA messages at the end of the stream of `end` (0 or 1).

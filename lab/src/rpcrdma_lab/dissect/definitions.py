@@ -47,7 +47,6 @@ _NO_NOTE = Note("", "")
 class Definition:
     """The compiled XDR definition of one document's headers, with the notes from its comments."""
 
-    name: str
     document: str
     classes: Mapping[str, model.Class]
     codes: Mapping[str, Mapping[int, str]]
@@ -87,7 +86,7 @@ def definition(name: str, extension: str = "") -> Definition:
         assert isinstance(more, model.Union)
         whole.arms += more.arms
         notes |= {(extended, arm): note for (owner, arm), note in notes.items() if owner == added}
-    return Definition(name, _DOCUMENTS[name], module.classes, codes, notes)
+    return Definition(_DOCUMENTS[name], module.classes, codes, notes)
 
 
 def compiled_text(name: str, extension: str = "") -> str:

@@ -91,7 +91,7 @@ class Interfaces:
         """
         module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
         codes = {item.name: {value: code for code, value in item.members} for item in module.enums}
-        definition = Definition(file, file, module.classes, codes, {})
+        definition = Definition(file, module.classes, codes, {})
         for version in module.versions:
             self._known[version.program_number, version.number] = version, definition
         return module.versions

@@ -25,15 +25,14 @@ class VersionHeaders:
 
     `prefix` are the fields with which all headers begin, and `bodies` the fields after these, by number of the header
     type. Types that are not in `bodies` are encoded with the fields of the type `usual`, and not decoded. `names` are
-    the names of types by number, and `error` is the number of the type of errors. `defaults` are the values of fields
-    that a conversation leaves out; others, except "xid" and "payload_octets", are zero or empty.
+    the names of types by number. `defaults` are the values of fields that a conversation leaves out; others, except
+    "xid" and "payload_octets", are zero or empty.
     """
 
     prefix: Fields
     bodies: Mapping[int, Fields]
     names: Mapping[int, str]
     usual: int
-    error: int
     defaults: Mapping[str, int]
     idle: frozenset[int] = field(default_factory=frozenset)
     """Types of headers that a server may send between any two answers, and that a step therefore skips."""
@@ -60,7 +59,6 @@ _VERSION_1 = VersionHeaders(
     ),
     names=MappingProxyType({0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}),
     usual=0,
-    error=4,
     defaults=MappingProxyType({"version": 1, "credit": 32}),
 )
 
@@ -71,7 +69,6 @@ _VERSION_2 = VersionHeaders(
         {0: "RDMA2_MSG", 1: "RDMA2_NOMSG", 4: "RDMA2_ERROR", 5: "RDMA2_CONNPROP", **_ROUND_TRIP_NAMES}
     ),
     usual=0,
-    error=4,
     defaults=MappingProxyType({"version": 2, "pool": 64, "give": 4}),
     idle=frozenset({5}),
 )

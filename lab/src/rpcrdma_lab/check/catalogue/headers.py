@@ -128,8 +128,8 @@ _UNUSED = {**accepted(), "reading": "unused-chunk-ignored"}
 _DONE = accepted(rpc={"result_status": 0})
 
 
-def _read_segment(position: Any, length: int, at: int = 0, memory: str = "source") -> dict[str, Any]:
-    return {"position": position, **segment(length, at, memory)}
+def _read_segment(position: Any, length: int, at: int = 0) -> dict[str, Any]:
+    return {"position": position, **segment(length, at, "source")}
 
 
 _DATA_AT = {"given": "write_position"}

@@ -91,13 +91,13 @@ class Family:
             "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
         }
 
-    def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
+    def done(self, *, results: Any = None, **fields: Any) -> dict[str, Any]:
         """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` replace header fields.
 
-        `plus` is added to the check's first XID. `results` are octets (docs/send.md) with which the reply's results
+        The XID is that of the check's first call. `results` are octets (docs/send.md) with which the reply's results
         must end; None permits any.
         """
-        message = self.accepted(plus, **fields)["message"]
+        message = self.accepted(**fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
