@@ -185,7 +185,8 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
     """Returns the flavor and the encoded body of a credential as a call header carries them.
 
     Raises:
-        LocalProtocolError: an `AuthSys` cannot be encoded (see `encode_auth_sys`), or the credential is an `AuthGss`.
+        LocalProtocolError: a field of an `AuthSys` is out of its bounds, or the credential is an `AuthGss`, which only
+            an RPCSEC_GSS context can prove.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH

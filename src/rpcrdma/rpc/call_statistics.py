@@ -94,9 +94,9 @@ class OperationStatistics:
     timeouts: int
     """Calls without a reply within their time limit."""
     bytes_sent: int
-    """Octets of RPC messages that this side sent, chunks included, without transport headers."""
+    """Octets of the RPC messages that this side sent, each counted once, with chunks, without transport headers."""
     bytes_recv: int
-    """Octets of RPC messages that this side received, chunks included, without transport headers."""
+    """Octets of the RPC messages that this side received, with chunks, without transport headers."""
     queue: Histogram
     """Client: time from the call to its last Send, or to its end if it was never sent: waits for a credit or a
     connection, and earlier tries. Server: waiting for a thread, a task or memory, or for RPCSEC_GSS to open the
@@ -178,8 +178,8 @@ class CallCounts(Durations):
     """The counts of the calls of one procedure with one status.
 
     The base class counts the durations of replied calls that did not wait before they were sent or handled. A
-    caller counts a call either by `note`, which is the cheapest way, or by adding to `bytes_sent` and `bytes_recv` and
-    calling `add` or `add_parts`.
+    caller counts a call either by `note`, which is the cheapest way, or by adding to `bytes_sent`, `bytes_recv` and
+    `sent_again` (its transmissions after the first) and calling `add` or `add_parts`.
     """
 
     __slots__ = ("_recent", "_waited", "bytes_recv", "bytes_sent", "sent_again")

@@ -30,6 +30,7 @@ class XidSource:
 
     No two unfinished calls have the same XID. `taken` maps the XID of each unfinished call to the argument of `take`;
     the caller of `take` deletes the XID from `taken` when the call has been answered, has failed or was abandoned.
+    `kept` has the XIDs that the connection still keeps, such as those of abandoned calls until their reply.
     """
 
     __slots__ = ("_next", "kept", "taken")
@@ -38,7 +39,6 @@ class XidSource:
         self._next = first & 0xFFFFFFFF
         self.taken: dict[int, Any] = {}
         self.kept: Container[int] = ()
-        """The XIDs that the connection keeps, such as those of abandoned calls until their reply."""
 
     def take(self, call: object = None) -> int:
         """Returns an XID that is in neither `taken` nor `kept`, and enters it in `taken` with the value `call`."""
@@ -65,7 +65,7 @@ class CallEncoder:
     """Encodes the calls of a requester with one credential (None: AUTH_NONE); each procedure's header is made once.
 
     Raises:
-        LocalProtocolError: the credential cannot be encoded; see `opaque_auth`.
+        LocalProtocolError: a field of an `AuthSys` is out of its bounds, or the credential is an `AuthGss`.
     """
 
     __slots__ = ("_auth", "_tails", "credential")

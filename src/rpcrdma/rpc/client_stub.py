@@ -30,15 +30,18 @@ class WaitingCaller(ABC):
         Args:
             procedure: the procedure.
             args: the arguments, of the procedure's type; None for void.
-            into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
+            into: a writable buffer for the result's first DDP-eligible item, at least as long; None: new memory.
             timeout_s: the time limit in seconds; None takes the default of this object.
 
         Returns:
             The decoded result.
 
         Raises:
-            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, LocalProtocolError, TypeError: as
-                `Caller.call`.
+            RpcError: the responder refused the call, or the reply did not fit.
+            CallTimeout, TransportClosed: the time limit or the connection ended before the reply.
+            DecodeError: the result does not decode, or is longer than `into`.
+            MessageTooLong: over TCP: the call or its reply is over this side's limit.
+            LocalProtocolError, TypeError: the arguments break the definition.
         """
 
 
@@ -127,10 +130,13 @@ class _ClientMethod(Generic[A, R]):
 
 
 class CallMethod(_ClientMethod[A, R]):
-    """A method of a generated client that calls a procedure with arguments: `client.method(args, into=buffer)`.
+    """A descriptor in generated clients: `client.method(args, into=buffer, timeout_s=5)` calls a procedure.
+
+    Returns a coroutine in a `ClientStub`, the decoded result in a `SyncClientStub`. The arguments are those of
+    `Caller.call`, which it calls.
 
     Args:
-        procedure: the procedure; see `Caller.call` for the method's arguments, result and errors.
+        procedure: the procedure.
     """
 
     @overload
@@ -144,10 +150,12 @@ class CallMethod(_ClientMethod[A, R]):
 
 
 class VoidCallMethod(_ClientMethod[None, R]):
-    """A method of a generated client that calls a procedure without arguments: `client.method(timeout_s=5)`.
+    """A descriptor in generated clients: `client.method(timeout_s=5)` calls a procedure that takes no arguments.
+
+    Returns a coroutine in a `ClientStub`, the decoded result in a `SyncClientStub`.
 
     Args:
-        procedure: the procedure; see `Caller.call` for the method's arguments, result and errors.
+        procedure: the procedure.
     """
 
     @overload

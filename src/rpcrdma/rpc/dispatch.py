@@ -75,7 +75,7 @@ class Route:
             call fails, instead of running again later. Always so with `at_most_once`. If the result may have bulk
             items, `reserves` is then True: memory for them is reserved before the handler begins.
         security: the security flavors that calls may have; None: any.
-        waits_for: maps arguments to the resource that the handler may block on; see `Service.WAITS_FOR`.
+        waits_for: maps arguments to the resource that the handler may block on; None: no particular resource.
     """
 
     __slots__ = (

@@ -87,7 +87,7 @@ class CallOrigin(NamedTuple):
     """The network address of the host, without port."""
     transport: Transport
     reserved_port: bool = False
-    """Whether the peer's port is below 1024, which takes the rights of root at many hosts; never over RDMA."""
+    """Whether the peer's port is below 1024, which many hosts reserve for root; False over RDMA."""
     xprtsec: XprtSec = "none"
     """The protection by TLS; "none" over RDMA."""
     identity: HostIdentity | None = None

@@ -48,8 +48,7 @@ class HostShares:
 
     A host may have half of what others leave: one alone half of all, a second one a quarter, a third one an eighth. So
     there is room for a host that has none, unless some dozen hosts act together. With IPv6 what an address holds counts
-    twice, for itself and in its network: one address alone may have a third of all, its network half. The parameter
-    `names` of the methods is the result of `names_of_host`.
+    twice, for itself and in its network: one address alone may have a third of all, its network half.
     """
 
     __slots__ = ("_held", "most", "used")
@@ -68,7 +67,7 @@ class HostShares:
         """Returns the most that a host may add at once to the amount that it holds; 0 or less: nothing.
 
         It is the part of `most` that all hosts together leave, less the amounts that the host's address and, for IPv6,
-        its network hold; so an addition lessens it by twice the amount added, with IPv6 thrice. `names`: the result of
+        its network hold; so an addition lessens it by twice the amount added, with IPv6 thrice. `names`: the host's, by
         `names_of_host`.
         """
         left = self.most - self.used

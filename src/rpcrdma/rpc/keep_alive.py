@@ -64,11 +64,10 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """At the end of a wait without a reply, calls `ask`, or `give_up` if the NULL call was made and is unanswered.
+        """Calls `ask` at the end of a wait without a reply, or `give_up` if the NULL call was made and is unanswered.
 
         If a reply to any call has arrived since the wait began, only the next wait begins: of `reply_s` while the NULL
-        call is unanswered. This has no effect before the deadline. `now_s` is the time of the clock of
-        `next_deadline_s`.
+        call is unanswered. No effect before the deadline. `now_s`: the time of the clock of `next_deadline_s`.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return

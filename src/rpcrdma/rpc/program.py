@@ -48,11 +48,12 @@ class Procedure(Generic[A, R]):
         decode_args: decodes the arguments.
         encode_result: encodes the result.
         decode_result: decodes the result.
-        bound: the largest result, always or for given arguments; None: 64 KiB without bulk items, none for number 0.
+        bound: the largest result, or a function of the arguments that returns it; None: 64 KiB without bulk items, or
+            no result for number 0.
         status: returns a result's status, 0 for success; None if results have no status.
         octets_max: the most octets of arguments and result that the definition permits; None if unknown.
         named: returns, for arguments, the procedure under whose name the call is counted and logged; None: this one.
-        items: returns the items of `bound` alone, for a server that reserves memory for them; None: `bound` does.
+        items: returns, for arguments, only the `items` of the bound, at less cost than `bound`; None: use `bound`.
     """
 
     program: int

@@ -97,7 +97,11 @@ def detached(reply: Payload) -> Payload:
 
 
 class KnownCall:
-    """A call that runs or has been answered, in a `ReplyCache`; `context` is for the cache's owner, None at first."""
+    """A call that runs (`running`) or has been answered, in a `ReplyCache`; `context` is for the cache's owner.
+
+    `reply` is the reply that `ReplyCache.finish` keeps; None while the call runs, and if the reply was too long to keep
+    or was dropped. It does not show a reply that `ReplyCache.hold` holds. `answered_at_s` is the time of the answer.
+    """
 
     __slots__ = ("answered_at_s", "context", "key", "reply", "running")
 
@@ -105,10 +109,7 @@ class KnownCall:
         self.key = key
         self.running = True
         self.reply: Payload | None = None
-        """The reply that `ReplyCache.finish` keeps; None while the call runs, and if the reply was too long to keep or
-        was dropped. A reply that `ReplyCache.hold` holds is not shown here."""
         self.answered_at_s = 0.0
-        """The time of the answer, of the clock that the cache's owner uses; 0 while the call runs."""
         self.context: Any = None
 
     def __repr__(self) -> str:
@@ -150,7 +151,7 @@ class RefusedReplies(Generic[K]):
 
         `address` may end in a space and the principal of the client. The reply's memory must not change afterwards. A
         reply over `octets_max` is not held, but the earlier one is dropped. If all replies together exceed
-        `octets_max`, the oldest ones of the client that holds most octets are dropped; see the class.
+        `octets_max`, the oldest ones of the client that holds most octets are dropped.
         """
         self.drop(address, key)
         if reply.length > self._octets_max:
@@ -290,8 +291,7 @@ class ReplyCache:
         """Holds the reply to an answered call that offered too little memory, until `sent` or the call is forgotten.
 
         Has no effect if the cache no longer knows the call. A reply over `refused_octets_max` is not held. While all
-        held replies together exceed this bound, the client that holds most loses its oldest one; `RefusedReplies` says
-        how that client is found.
+        held replies together exceed this bound, the client whose replies have most octets loses its oldest one.
         """
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)

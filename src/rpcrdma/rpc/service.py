@@ -122,7 +122,7 @@ class ReverseCaller(Caller, Protocol):
         Args:
             procedure: the procedure.
             args: the arguments, of the procedure's type; None for void.
-            into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
+            into: a writable buffer for the result's first DDP-eligible item, at least as long; None: new memory.
             timeout_s: the time limit in seconds; None: no limit.
             xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes
                 the connection's next one, which does not depend on XIDs given here.
@@ -314,7 +314,9 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
-    """Marks a handler that is no generator function but returns the generator of another; see `inline_or_worker`.
+    """Marks a handler that returns a generator without being a generator function.
+
+    The event loop runs the generator up to its first `yield`, of MAY_BLOCK or an `ActAs`, and a worker thread the rest.
 
     Args:
         handler: the method of a service.
