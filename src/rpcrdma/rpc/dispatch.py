@@ -381,14 +381,11 @@ class Dispatcher:
 
     def _unavailable(self, call: ArrivedCall, program: int, version: int) -> Payload:
         versions = self._versions.get(program)
-        if versions is not None and version not in versions:
-            call.status = AcceptStat.PROG_MISMATCH.name
-            enc = Encoder()
-            encode_accepted(enc, call.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
-            return enc
-        stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
-        call.status = stat.name
-        return refusal(call.xid, stat)
+        if versions is not None and version in versions:
+            call.status = AcceptStat.PROC_UNAVAIL.name
+            return refusal(call.xid, AcceptStat.PROC_UNAVAIL)
+        call.status = (AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROG_MISMATCH).name
+        return self.null_reply(call.xid, program, version)
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:
