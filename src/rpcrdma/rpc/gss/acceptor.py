@@ -54,6 +54,7 @@ from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
 __all__ = ["Acceptor", "ContextCreation", "GssCall", "OpenedCall"]
 
 _FLAVORS: Final = {flavor.service: flavor for flavor in SecurityFlavor}
+_SERVICES: Final = frozenset(GssService)
 _NOBODY: Final = AuthNone()
 _CREATING: Final = frozenset({GssProcedure.INIT, GssProcedure.CONTINUE_INIT})
 _HANDLE_OCTETS: Final = 16
@@ -184,8 +185,8 @@ class GssCall:
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier, and with its results protected by the call's service.
 
-        Removes the context from the acceptor if the call is DESTROY. If the mechanism says that the context has expired
-        meanwhile, the result is a denial with RPCSEC_GSS_CTXPROBLEM. A denied reply is returned unchanged.
+        Removes the context from the acceptor if the call is DESTROY. If the mechanism fails, as when the context has
+        expired meanwhile, the result is a denial with RPCSEC_GSS_CTXPROBLEM. A denied reply is returned unchanged.
         """
         if self._ends:
             self._acceptor.end(self._context.handle)
@@ -198,7 +199,7 @@ class GssCall:
 
 
 class ContextCreation:
-    """A call that makes an RPCSEC_GSS context, or continues making it: `Acceptor.open` makes it.
+    """A call that begins or continues the set-up of an RPCSEC_GSS context; `Acceptor.open` returns this object.
 
     The handler calls `step`, which may run in any thread; `protect` then enters the context into the acceptor's table.
 
@@ -207,7 +208,7 @@ class ContextCreation:
         context: the unfinished context to continue; None: a new one.
         handle: the handle of the context.
         peer: the client's address.
-        now_s: the time of the acceptor's clock.
+        now_s: the time at which the call is opened, in seconds of the acceptor's clock.
         decoder: the call's decoder, behind the header.
     """
 
@@ -241,7 +242,7 @@ class ContextCreation:
     seals: ClassVar = False
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns `octets`, verifier not counted: the handler that makes contexts sizes no results by this limit."""
+        """Returns `octets` and leaves out the verifier: the handler that makes contexts does not use this limit."""
         return octets
 
     def octets_sealed(self, _reply: Payload) -> int:
@@ -298,14 +299,6 @@ class ContextCreation:
         return reply
 
 
-def _wait_only() -> None:
-    pass
-
-
-def _decode_nothing(_dec: Decoder) -> None:
-    pass
-
-
 _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
     program=0,
     version=0,
@@ -315,7 +308,7 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
     encode_args=encode_token,
     decode_args=decode_token,
     encode_result=encode_init_result,
-    decode_result=_decode_nothing,
+    decode_result=lambda _dec: None,
 )
 
 
@@ -370,9 +363,9 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns a function that runs uses of contexts, those of the client at the address `peer`, in a thread.
+        """Returns a function `run(work, done)` for contexts of the client at `peer`; None if no threads are used.
 
-        `(work, done)` calls `done` in the event loop with the result of `work`. None if `Acceptor` uses no threads.
+        `run` calls `work` in a thread, then `done` with the result of `work` in the event loop.
         """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
@@ -435,7 +428,7 @@ class Acceptor:
         if header.verifier.flavor != AuthFlavor.RPCSEC_GSS:
             raise CredentialRefused(AuthStat.AUTH_BADVERF)
         if context.turns.taken:
-            raise CallWaits(context.turns, _wait_only, 0)
+            raise CallWaits(context.turns, lambda: None, 0)
         try:
             context.gss.verify(signed, header.verifier.body)
         except GssFailure as failure:
@@ -466,7 +459,10 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context for its token; over the bound of a host (IPv6: /64) or all, the oldest ends."""
+        """Keeps an unfinished context for its next token.
+
+        If its host (IPv6: network of 64 bits) or all hosts then have too many of them, the oldest of these ends.
+        """
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]
@@ -476,7 +472,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context, ends others by the two bounds on these (see `Acceptor`), and calls `on_made`."""
+        """Keeps a finished context and calls `on_made`; over a bound of `Acceptor` the least recently used one ends."""
         contexts, context.used_s = self._contexts, self._clock()
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
@@ -492,15 +488,9 @@ class Acceptor:
         self._contexts.pop(handle, None)
 
     def close(self) -> None:
-        """Removes all contexts, so that the mechanism frees them in the calling thread.
-
-        The garbage collector could free them in a thread of a user who may not read the files of the mechanism.
-        """
+        """Removes all contexts: this thread frees them, not one of a user who may not read the mechanism's files."""
         self._contexts.clear()
         self._creating.clear()
-
-
-_SERVICES: Final = frozenset(GssService)
 
 
 def _refused(reply: Payload, stat: AuthStat) -> Payload:

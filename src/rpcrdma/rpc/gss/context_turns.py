@@ -41,9 +41,10 @@ def _raise(error: Exception) -> Any:
 
 
 class ContextTurns:
-    """Serializes the uses of one RPCSEC_GSS context, and runs long ones in a thread.
+    """Serializes the uses of one RPCSEC_GSS context, and runs long ones in a thread by `in_thread(work, done)`.
 
-    A use is long if it processes more than GSS_SHORT_OCTETS octets. Without `in_thread` no use is long.
+    A use is long if it processes more than GSS_SHORT_OCTETS octets; if `in_thread` is None, no use is long. `taken` is
+    True while a use runs in a thread.
     """
 
     __slots__ = ("_in_thread", "_long", "_short", "taken")
@@ -53,7 +54,6 @@ class ContextTurns:
         self._short: deque[tuple[Callable[[], Any], Callable[[Any], None], int]] = deque()
         self._long: deque[tuple[Callable[[], Any], Callable[[Any], None], int]] = deque()
         self.taken = False
-        """Whether a use runs in a thread."""
 
     def postpones(self, octets: int) -> bool:
         """Returns whether `use`, called with this many octets, would return before it has run its `work`.

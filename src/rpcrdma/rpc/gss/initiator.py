@@ -212,7 +212,7 @@ class ProtectedCall:
             dec: the decoder, at the start of the reply.
             xid: the XID of the call.
             procedure: the procedure.
-            into: for each bulk result, in order, its buffer or None; without effect unless under integrity or privacy.
+            into: for each bulk result in order its buffer or None; no effect under the service NONE (`dec` fills them).
 
         Raises:
             RpcError: the responder answered with an error.
@@ -249,7 +249,7 @@ class ProtectedCall:
         Args:
             dec: the decoder that `open` returned.
             procedure: the procedure.
-            into: for each bulk result, in order, its buffer or None; without effect unless under integrity or privacy.
+            into: for each bulk result in order its buffer or None; no effect under the service NONE (`dec` fills them).
 
         Raises:
             DecodeError: the result does not decode.
