@@ -100,8 +100,8 @@ class DeviceEventKind(enum.IntEnum):
 class PortAttributes(TypedDict):
     """The attributes of one port of a device.
 
-    `number` counts from 1. `active`: the port is up. `ethernet` distinguishes RoCE and iWARP from InfiniBand.
-    `max_message_octets` is the longest message.
+    `number` counts from 1. `active`: the port is up. `ethernet`: its link is Ethernet (RoCE, iWARP), not InfiniBand.
+    `max_message_octets` is the length of the longest message.
     """
 
     number: int
@@ -113,10 +113,10 @@ class PortAttributes(TypedDict):
 class DeviceAttributes(TypedDict):
     """The attributes and limits of a device, as libibverbs states them.
 
-    `iwarp`: the device speaks iWARP, not InfiniBand or RoCE. `max_queue_pair_work` is the number of work requests in
-    each queue of a queue pair, `max_entries` that of pieces of memory in a work request, `max_completions` the size of
-    a completion queue. `type_2_windows`: work requests bind memory windows, and a peer's Send with Invalidate ends the
-    binding. `max_inbound_reads` and `max_outbound_reads` are the limits of RDMA Reads of one queue pair.
+    `iwarp`: the device speaks iWARP, not InfiniBand or RoCE. `max_queue_pair_work` bounds the work requests in each
+    queue of a queue pair, `max_entries` the pieces of memory of a work request, `max_completions` the entries of a
+    completion queue, `max_inbound_reads` and `max_outbound_reads` the RDMA Reads of a queue pair. `type_2_windows`:
+    work requests bind memory windows, and a peer's Send with Invalidate ends the binding.
     """
 
     name: str
@@ -157,7 +157,7 @@ class Region(Protocol):
     def deregister(self) -> None:
         """Ends the registration: when this returns, the device does not touch the memory any more.
 
-        No effect the second time. Raises OSError if the device does not end it; memory that it keeps is never freed.
+        No effect the second time. Raises OSError if the device does not end it; the memory is then never freed.
         """
 
 
@@ -166,7 +166,7 @@ class MemoryWindow(Protocol):
 
     @property
     def handle(self) -> int:
-        """The handle (`rkey`) of the last posted binding; before the first, the device's for the window; 0 after `end`.
+        """The handle (`rkey`) of the last posted binding; before the first, one that the device chose; 0 after `end`.
 
         The user of the window chooses the lower 8 bits of the handle anew for each binding; the upper 24 bits name the
         window.
@@ -288,7 +288,7 @@ class Device(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the descriptor of the device's events."""
+        """Closes the descriptor of the device's events; the other methods then raise ValueError."""
 
 
 class ConnectionIdentifier(Protocol):
@@ -411,7 +411,7 @@ class ConnectionIdentifier(Protocol):
         """
 
     def close(self) -> None:
-        """Destroys the identifier; if an object that it made is left, the end of its last reference does so instead."""
+        """Destroys the identifier; while a domain, queue pair or `Device` of it is left, its last reference does so."""
 
 
 class ManagerEvent(NamedTuple):
@@ -467,7 +467,7 @@ class Binding(Protocol):
     def devices(self) -> list[DeviceAttributes]:
         """Returns the attributes of the devices that this process can open; empty if there is no device.
 
-        Raises OSError if the process can open none of the devices.
+        Raises OSError if the process cannot list the devices, or can open none of them.
         """
 
     def status_text(self, status: int, /) -> str:

@@ -124,8 +124,8 @@ class DeviceProtectionDomain:
     registered without remote rights, so that no handle is usable before or after. Elsewhere, and for empty memory, each
     exposure has a registration of its own, which has only the rights that the exposure needs.
 
-    `binder` binds the windows: the queue pair sets it, and sets it to None at its end; `counts`
-    counts registrations; `device` has the device's attributes.
+    `binder` binds the windows: the queue pair sets it, and sets it to None at its end. `counts` counts registrations;
+    `device` has the device's attributes.
     """
 
     __slots__ = ("_bound", "_domain", "_free", "_kept", "_rights", "_windows", "binder", "counts", "device")
@@ -187,7 +187,7 @@ class DeviceProtectionDomain:
             ) from error
 
     def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
-        """Registers memory for work requests of this end; returns its region and start in that. `unpin` ends the use.
+        """Registers memory for work requests of this end; returns its region and its start there. `unpin` ends the use.
 
         `data`: the memory; the registration of a `PooledMemory`, or of one that `data` is a view of, is kept for reuse.
         `rights`: the local rights, from `Right`; 0 for data to be sent. A kept registration always has LOCAL_WRITE.
@@ -351,7 +351,7 @@ class MemorySlot:
 
 
 class MemorySlots:
-    """A pool of registered slots of `octets` each; memory is registered for 64 KiB of slots, or one, and kept.
+    """A pool of registered slots of `octets` each; registers 64 KiB of slots at a time, or one longer slot, for good.
 
     `pd` registers the memory, with the local rights `rights` (`Right`; 0: for data to be sent).
     """

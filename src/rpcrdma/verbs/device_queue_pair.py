@@ -203,8 +203,8 @@ class DeviceQueuePair:
     def probe(self) -> None:
         """Queues an RDMA Write without data, if connected and no other work of the send queue is unfinished.
 
-        The peer acknowledges the Write without a check of its handle (IBA C9-88; iWARP likewise), which sets `heard`,
-        or the device gives the peer up. On an iWARP device `heard` says only that TCP has taken the Write.
+        The peer acknowledges the Write without a check of its handle (IBA C9-88; iWARP likewise): its completion makes
+        `heard` True. Or the device gives the peer up. On iWARP the completion says only that TCP has taken the Write.
         """
         if self.state is EndState.ESTABLISHED and not self._sends.queued:
             probe = DeviceSend(OWN, Verb.RDMA_WRITE, 0, signaled=False)
@@ -279,7 +279,8 @@ class DeviceQueuePair:
     def asked(self, error: OSError | None) -> None:
         """Continues after rdma_connect, which ran in a thread or failed at once; handles the events held meanwhile.
 
-        `error`: the error, which ends the connection; None: success. After the end, does the parting that was put off.
+        `error`: the error, which ends the connection; None: success. If the connection has ended meanwhile, destroys
+        the device's queue pair, which had to wait for the thread.
         """
         self.asking = False
         if self.state is EndState.CLOSED:

@@ -2,8 +2,7 @@
 
 A registration costs a system call that pins each page. Pools lend the same memory again and again, so its registration
 is kept, with local rights alone: no peer can use its handle. It refers to the memory only while a call or a work
-request uses it. So a pool frees memory as always, and the registration ends with it; no page is
-used again before.
+request uses it. So a pool frees memory as always, and the registration ends with it, before a page is used again.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class DeviceSends:
     """The send queue of a device's queue pair.
 
     `queued` is the work that has not completed, in the order of posting; `unposted` are work requests that wait for
-    room in the device.
+    room in the device, which still takes `room` of them. `message_octets` is the longest that all ports take.
     """
 
     __slots__ = ("_binding", "_entries", "_pd", "_reads", "_slots", "message_octets", "queued", "room", "unposted")
@@ -61,20 +61,18 @@ class DeviceSends:
         self._binding = binding
         self._entries = min(SEND_ENTRIES_MAX, device["max_entries"])
         self.message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
-        """The longest message of every port of the device."""
         self._slots = MemorySlots(pd, SLOT_OCTETS, 0)
         self._reads = 0
         self.room = min(SENDS_MAX, device["max_queue_pair_work"])
-        """Work requests that the device's send queue still takes."""
         self.queued: deque[DeviceSend] = deque()
         self.unposted: deque[SendWork] = deque()
 
     def pinned(self, send: DeviceSend, gather: Sequence[Buffer]) -> list[Entry]:
         """Returns the gather list of work in registered memory, as (region, start in it, octets).
 
-        `send`: the work. `gather`: its data. Data of at most `SLOT_OCTETS` is copied into a registered slot; longer
-        data is registered where it lies, or where a copy lies, as a Send has one entry. The memory belongs to `send`
-        until `release`.
+        `send`: the work. `gather`: its data. Data of at most `SLOT_OCTETS` is copied into a registered slot. Longer
+        data of an RDMA Write is registered where it lies, that of a Send as one copy. The memory belongs to `send`
+        until `release`, also after an error.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -146,9 +144,8 @@ class DeviceSends:
     def next_works(self, reads_max: int) -> list[SendWork]:
         """Removes and returns the oldest unposted work requests, at most as many as the device has room for.
 
-        The caller passes them to `QueuePairHandle.post_sends`.
-
-        Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
+        The caller passes them to `QueuePairHandle.post_sends`. Stops before an RDMA Read that would exceed `reads_max`,
+        the RDMA Reads that may be outstanding; 0 counts as 1.
         """
         unposted = self.unposted
         works: list[SendWork] = []
