@@ -28,7 +28,7 @@ def test_a_module_that_is_missing_or_does_not_fit_is_told_with_its_remedy() -> N
             raising(ModuleNotFoundError("No module named 'rpcrdma_verbs'")),
             "is not installed; install it from a checkout",
         ),
-        (raising(ImportError("wrong ELF class")), "does not load: wrong ELF class"),
+        (raising(ImportError("wrong ELF class")), "does not load: wrong ELF class; install it from a checkout"),
         (Older, f"has interface {INTERFACE - 1}, this version of rpcrdma needs {INTERFACE}; install it"),
     ):
         module, reason = find(load)

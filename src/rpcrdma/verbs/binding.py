@@ -491,7 +491,7 @@ def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
     except ModuleNotFoundError:
         return None, f"rpcrdma_verbs is not installed; {remedy}"
     except ImportError as error:
-        return None, f"rpcrdma_verbs does not load: {error}"
+        return None, f"rpcrdma_verbs does not load: {error}; {remedy}"
     if module.INTERFACE != INTERFACE:
         return None, (
             f"rpcrdma_verbs has interface {module.INTERFACE}, this version of rpcrdma needs {INTERFACE}; {remedy}"
