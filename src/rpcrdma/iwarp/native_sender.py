@@ -121,7 +121,7 @@ class NativeSender(Sender):
         if not self.responses:
             return work
         first = work[0] if work else None
-        if first is not None and (first.verb is None or (isinstance(first, ReadWork) and self._reads_due)):
+        if first is not None and (first.verb is None or (isinstance(first, ReadWork) and self._reads_full)):
             # Read Responses do not wait for that.
             work = []
         answers_first = self._responding or (self._response_turn and self.current is None)
@@ -133,7 +133,7 @@ class NativeSender(Sender):
         return messages
 
     @property
-    def _reads_due(self) -> bool:
+    def _reads_full(self) -> bool:
         """Whether no further RDMA Read of this side may begin: the agreed number (ORD), perhaps 0, is outstanding."""
         return len(self.reads) >= self.outbound_reads
 

@@ -98,7 +98,7 @@ class Outbound:
         """Sets the unsent octets to `rest`, the end of an FPDU that the native module has built and sent in part.
 
         The caller has counted all built octets as sent; this subtracts the length of `rest` from `sent`. The FPDU's own
-        `start` is unknown here: it becomes `sent` - 1, since `cut` needs only one below `sent`.
+        `start` is unknown here: it becomes `sent` - 1, since for `cut` any offset below `sent` will do.
         """
         self.pieces = [rest]
         self.frames = [(self.built, None)]

@@ -78,7 +78,7 @@ class IwarpQueuePair:
             LocalProtocolError. A responder does not use them: its octets are the argument of `accept`.
         scratch: memory for received octets. Queue pairs may share it if `bytes_received` of each is called before
             `next_buffers` of another. None: memory of its own.
-        native: receives after `hand_over` and sends by `send`; Python does if it is None or with `flush_each_message`.
+        native: the C module, to receive after `hand_over` and send by `send`; None, or `flush_each_message`: not used.
     """
 
     def __init__(
@@ -215,8 +215,8 @@ class IwarpQueuePair:
     def hand_over(self) -> None:
         """Lets the native (C) module receive from now on: the driver then calls `native_receiver.frames.receive`.
 
-        No effect without the module, before the first FPDU, which ends the nudges, or while Python has to finish a
-        message first.
+        No effect without the module, unless the connection is open and Python has received an FPDU (which ends the
+        nudges), and while Python has to finish a message.
         """
         receiver = self.native_receiver
         if receiver is not None and receiver.heard and self._full_operation and self.state is State.OPEN:
@@ -299,7 +299,8 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """Counts the first `octets` (at least 1) of `next_gather` as sent: completes work, and moves `state` on.
 
-        All sent: REPLYING becomes MUTE (event `Established`) or AWAITING_READY; LAST_WORDS or drained DRAINING, CLOSED.
+        Once all octets are sent, REPLYING becomes MUTE, with the event `Established`, or AWAITING_READY; LAST_WORDS
+        becomes CLOSED, and so does DRAINING if no work is left.
         """
         sender = self._sender
         sender.report(octets)

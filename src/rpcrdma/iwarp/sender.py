@@ -438,9 +438,9 @@ class Sender:
     def refuse(self, terminate: TerminateMessage) -> None:
         """Gives the status REMOTE_ACCESS to the work that the peer's Terminate refuses, for its completion by `flush`.
 
-        The refused work is the RDMA Write that is quoted or, if no tagged segment is, the oldest RDMA Read. No effect
-        unless the code is an RDMAP remote protection error or, for a Write, a DDP tagged buffer error; nor for a Send,
-        or a completed Write.
+        The refused work is the RDMA Write that the Terminate quotes or, if it quotes no tagged segment, the oldest RDMA
+        Read. No effect if it quotes a Send or a completed Write, and unless the code is an RDMAP remote protection
+        error or, for a Write, a DDP tagged buffer error.
         """
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return

@@ -233,7 +233,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """Encodes a Terminate, without its DDP header; the bits M, D and R announce the optional fields of `message`.
+    """Encodes the payload of a Terminate, in which the bits M, D and R announce the optional fields of `message`.
 
     Before a `ddp_header` without `segment_octets` stands the length 0, which M does not announce as valid.
     """
@@ -253,7 +253,7 @@ def encode_terminate(message: TerminateMessage) -> bytes:
 
 
 def decode_terminate(data: Buffer) -> TerminateMessage:
-    """Decodes a Terminate, without its DDP header: the fields that M, D and R announce; trailing octets are ignored.
+    """Decodes the payload of a Terminate: the fields that M, D and R announce; trailing octets are ignored.
 
     Linux siw swaps the nibbles of layer and type and mirrors M, D and R in the low bits. Its form is recognized by the
     mirrored bits, or by a code that is known only with the nibbles swapped.
