@@ -130,8 +130,8 @@ class CallingEndpoint(Endpoint):
         `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
 
         Raises:
-            LocalProtocolError: this end makes no calls, the XID is in use, a server may not call (see `allow_reverse`),
-                or, unless the call waits for a credit (then `CallFailed` reports it), the call cannot be sent.
+            LocalProtocolError: this end makes no calls, the XID is in use, a server may not call (`allow_reverse`
+                permits it), or, unless the call waits for a credit (then `CallFailed` reports it), it cannot be sent.
             OutOfMemory: no memory for the results; `CallFailed` reports it if the call waits for a credit.
             TransportClosed: the connection has ended.
         """
@@ -167,7 +167,7 @@ class CallingEndpoint(Endpoint):
         """Answers a call with the message `payload`; with an error if that fits neither a Send nor the call's chunks.
 
         Returns True if the payload's buffers are in use until the event `ReplySent`, False if they are free at once.
-        Nothing is sent after the connection's end. Errors besides the one below also end the connection.
+        Nothing is sent after the connection's end. Any other exception than the one below ends the connection.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -196,6 +196,9 @@ class CallingEndpoint(Endpoint):
 
 class EndpointPair:
     """A client and a server endpoint of the transport, joined in memory; they connect and move data only in `run`.
+
+    The endpoints are `client` and `server`, their queue pairs `client_qp` and `server_qp`, their protection domains
+    `client_pd` and `server_pd`.
 
     Args:
         client: the client's settings; None: SMALL_MESSAGES.
@@ -267,19 +270,11 @@ class EndpointPair:
         return self
 
     def client_events(self) -> list[EndpointEvent]:
-        """Removes and returns the events of the client's endpoint.
-
-        Returns:
-            The events, the oldest first.
-        """
+        """Removes and returns the events of the client's endpoint, the oldest first."""
         return _drain(self.client)
 
     def server_events(self) -> list[EndpointEvent]:
-        """Removes and returns the events of the server's endpoint.
-
-        Returns:
-            The events, the oldest first.
-        """
+        """Removes and returns the events of the server's endpoint, the oldest first."""
         return _drain(self.server)
 
     def arrived(self) -> list[IncomingCall]:
@@ -315,9 +310,9 @@ def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
 class BarePeer:
     """An endpoint of the transport whose peer is a queue pair that the test drives with any octets.
 
-    `received` has the messages from the endpoint, and `invalidated`, for each of them, the handle that it invalidated,
-    or None. `completions` has the completions of the bare queue pair `qp` except those of receives; `events` has its
-    events after connecting.
+    `received` has the messages from the `endpoint`, and `invalidated`, for each of them, the handle that it ended, or
+    None. `completions` has the completions of the bare queue pair `qp` except those of receives; `events` has its
+    events after connecting. `pd` is the bare peer's protection domain, `endpoint_pd` the endpoint's.
 
     Args:
         role: the endpoint's role.
@@ -434,9 +429,5 @@ class BarePeer:
         self.qp.post_write("write", gather, handle, offset, signaled=False)
 
     def endpoint_events(self) -> list[EndpointEvent]:
-        """Removes and returns the events of the endpoint.
-
-        Returns:
-            The events, the oldest first.
-        """
+        """Removes and returns the events of the endpoint, the oldest first."""
         return _drain(self.endpoint)

@@ -119,7 +119,7 @@ def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakeP
 
 
 def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Asserts on a pair that receives of a pool without a message have no completion, also if posted after the end."""
+    """Asserts on a pair that unused receives of a pool do not complete at the connection's end, nor if posted later."""
     a, b = connected(make_pair)
     b.qp.post_receives(100, ReceivePool(64))
     b.qp.abort("enough")

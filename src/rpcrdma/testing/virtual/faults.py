@@ -46,13 +46,12 @@ class Message(NamedTuple):
 class Delivery(NamedTuple):
     """The fate of a message, which `Faults.on_message` returns.
 
-    With `silent` each end gives up only after a message of its own was not acknowledged for `FabricModel.lost_after_s`.
-
     Args:
         delay_s: seconds added to the distance; later messages do not overtake it.
         cut_at: octets of the data after which the connection breaks: these are in place, and nothing that leaves later
             arrives in either direction. None: the message arrives whole.
-        silent: whether the ends are not notified of the break; no effect without `cut_at`.
+        silent: whether the ends are not notified of the break: each gives up only after a message of its own was not
+            acknowledged for `FabricModel.lost_after_s`. No effect without `cut_at`.
     """
 
     delay_s: float = 0.0

@@ -59,6 +59,9 @@ class _Scheduled(asyncio.TimerHandle):
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop of asyncio in virtual time: its clock stands still in callbacks, and jumps to the next timer.
 
+    `now_s` is the time at which the running callback began, to which `time` adds the time that the callback has spent.
+    `cause` is the number of the trace event that the callback follows from.
+
     Args:
         seed: determines the numbers of the attribute `random`, a `random.Random`.
 
@@ -72,9 +75,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.random = random.Random(seed)  # noqa: S311 - to be repeated, not to be kept secret
         self.cause = NO_CAUSE
-        """The number of the trace event that the running callback follows from."""
         self.now_s = 0.0
-        """The time at which the running callback began; `time` adds what the callback has spent."""
         self.callbacks = 0
         """Callbacks that have run."""
         self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time, known_servers=KnownServers())
@@ -101,7 +102,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Sets the attribute `cause`, and `time` back to the attribute `now_s`, for callbacks scheduled from now on."""
+        """Sets the cause of callbacks scheduled from now on, and moves `time` back to `now_s`."""
         self.cause = cause
         self._local_s = self.now_s
 

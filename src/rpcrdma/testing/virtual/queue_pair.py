@@ -251,7 +251,7 @@ class SimulatedQueuePair(PostingQueuePair):
     def cut(self, *, silent: bool = False) -> None:
         """Breaks the connection now: both ends close at once, and messages on their way are lost.
 
-        `silent`: no notice, messages on their way arrive, and each end gives up after an unacknowledged message.
+        `silent`: messages on their way arrive, and an end closes only after a message of its own is not acknowledged.
         """
         self._lost = self._peer._lost = True
         self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")
@@ -265,7 +265,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Closes this end `FabricModel.lost_after_s` after `left_s`, a lost message's time; `cause`: event number."""
+        """Closes this end `FabricModel.lost_after_s` after `left_s`, when a lost message left; `cause`: trace event."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -436,7 +436,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._done(work)
 
     def _done(self, work: PostedWork) -> None:
-        """Marks work as ended; reports, if signaled, all work whose predecessors have ended; sends waiting work."""
+        """Marks work as ended; reports signaled work up to the first that has not ended; sends waiting work."""
         if self._state is EndState.CLOSED:
             return
         work.ended = True
