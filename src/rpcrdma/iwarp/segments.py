@@ -94,12 +94,12 @@ def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
     return _READ.pack(*header)
 
 
-def decode_read_header(data: Buffer, start: int = 0) -> ReadHeader:
-    """Decodes the RDMA Read Request header in the 28 octets of `data` from index `start` on.
+def decode_read_header(data: Buffer) -> ReadHeader:
+    """Decodes the RDMA Read Request header in the first 28 octets of `data`.
 
     Raises:
-        DecodeError: `data` has fewer octets from `start` on.
+        DecodeError: `data` has fewer octets.
     """
-    if len(data) - start < READ_HEADER_OCTETS:
-        raise DecodeError("RDMA Read Request header", start, f"{READ_HEADER_OCTETS} octets", f"{len(data) - start}")
-    return ReadHeader._make(_READ.unpack_from(data, start))
+    if len(data) < READ_HEADER_OCTETS:
+        raise DecodeError("RDMA Read Request header", 0, f"{READ_HEADER_OCTETS} octets", f"{len(data)}")
+    return ReadHeader._make(_READ.unpack_from(data))
