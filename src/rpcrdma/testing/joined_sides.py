@@ -68,16 +68,16 @@ def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
     return Side(qp_a, pd_a, progress, deviations), Side(qp_b, pd_b, progress, deviations)
 
 
-def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
+def establish(a: Side, b: Side) -> tuple[Established, Established]:
     """Connects the active side `a` and the passive side `b`; returns the event `Established` of `a`, then of `b`.
 
-    Other events fail an assertion. `private_data` is what the passive side gives to `accept`. Where the passive side
-    does not know yet that it is connected, both results are the event of the active side.
+    Other events fail an assertion. Where the passive side does not know yet that it is connected, both results are the
+    event of the active side.
     """
     a.progress()
     requests = b.events()
     assert [type(event) for event in requests] == [ConnectRequested], f"on the passive side: {requests}"
-    b.qp.accept(private_data)
+    b.qp.accept(b"")
     a.progress()
     both = a.events(), b.events()
     assert len(both[0]) == 1, f"on the active side after accept: {both[0]}"
