@@ -255,8 +255,9 @@ def encode_terminate(message: TerminateMessage) -> bytes:
 def decode_terminate(data: Buffer) -> TerminateMessage:
     """Decodes the payload of a Terminate: the fields that M, D and R announce; trailing octets are ignored.
 
-    Linux siw swaps the nibbles of layer and type and mirrors M, D and R in the low bits. Its form is recognized by the
-    mirrored bits, or by a code that is known only with the nibbles swapped.
+    `segment_octets` is the length before a DDP header also if M is not set. Linux siw swaps the nibbles of layer and
+    type and mirrors M, D and R in the low bits. Its form is recognized by the mirrored bits, or by a code that is known
+    only with the nibbles swapped.
 
     Raises:
         DecodeError: the octets end before an announced field does.

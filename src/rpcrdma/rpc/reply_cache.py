@@ -65,7 +65,7 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
         stream: the decoder, after decoding: of the whole message or, under RPCSEC_GSS integrity or privacy, of the
             unwrapped arguments. The key has the length and the checksum of its octets and of items in Read chunks.
         skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
-            header and the sequence number.
+            header of the message or, in unwrapped arguments, the sequence number.
     """
     octets = memoryview(stream.data)[stream.start : stream.end]
     removed = checksum = 0

@@ -124,8 +124,9 @@ class DeviceProtectionDomain:
     registered without remote rights, so that no handle is usable before or after. Elsewhere, and for empty memory, each
     exposure has a registration of its own, which has only the rights that the exposure needs.
 
-    `binder` binds the windows: the queue pair sets it, and sets it to None at its end. `counts` counts registrations;
-    `device` has the device's attributes.
+    `domain` is the device's own protection domain, `kept` has the registrations of pooled memory that are kept for
+    reuse. `binder` binds the windows: the queue pair sets it, and sets it to None at its end. `counts` counts
+    registrations; `device` has the device's attributes.
     """
 
     __slots__ = ("_bound", "_domain", "_free", "_kept", "_rights", "_windows", "binder", "counts", "device")

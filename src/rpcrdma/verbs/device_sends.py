@@ -29,8 +29,9 @@ class DeviceSend:
     """Work of the send queue, posted as one or more work requests of the device, of which `left` have not completed.
 
     `wr` is the identifier that the completion repeats, `status` the outcome: FLUSHED until it is known. `verb` None
-    stands for the binding of a memory window. `length` counts octets. Short data is copied into `slot` (registered
-    memory of SLOT_OCTETS), None for other work; longer data is registered where it lies, in `pinned`.
+    stands for the binding of a memory window. `length` counts octets. Work that is not `signaled` completes only if it
+    fails. Short data is copied into `slot` (registered memory of SLOT_OCTETS), None for other work; `pinned` has the
+    registrations of longer data.
     """
 
     __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
@@ -181,8 +182,8 @@ class DeviceSends:
     def flush(self, completions: deque[Completion]) -> None:
         """Ends all work of the send queue, in the order of posting: releases its memory, appends its completions.
 
-        The status is that of a failure, or SUCCESS for signaled work that was done and waited for the end of earlier
-        work, or else FLUSHED, for unsignaled work as well. Unsignaled work that was done, bindings of memory windows
+        Work that has failed completes with its status, signaled work that is done and waited for earlier work with
+        SUCCESS, all other work as FLUSHED, unsignaled or not. Unsignaled work that is done, bindings of memory windows
         and work with the identifier OWN get no completion.
         """
         self.unposted.clear()

@@ -32,10 +32,11 @@ class EndState(enum.Enum):
 class PostedWork:
     """One entry of the send queue; `verb` None stands for an orderly disconnect.
 
-    `handle` and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate, or None. An RDMA Read
-    fills `sink` from index `sink_start` on. `ended`: the work is done or has failed, but its completion may wait for
-    earlier work. `ready_s` and `cause` belong to a provider that simulates: the virtual time of the posting in seconds,
-    before which the work does not begin, and the number of the trace's event for the posting, -1 without a trace.
+    `wr` is the identifier that the completion repeats; work that is not `signaled` completes only if it fails. `handle`
+    and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate, or None. An RDMA Read fills
+    `sink` from index `sink_start` on. `ended`: the work is done or has failed, but its completion may wait for earlier
+    work. `ready_s` and `cause` belong to a provider that simulates: the virtual time of the posting in seconds, before
+    which the work does not begin, and the number of the trace's event for the posting, -1 without a trace.
     """
 
     __slots__ = (
