@@ -450,7 +450,7 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Queues an RDMA Write of no octets, without completion, if the connection is open (see `IwarpConfig`)."""
+        """Queues an RDMA Write of no octets, without completion, if the connection is open: Linux siw then reads on."""
         if self.state is State.OPEN:
             self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 

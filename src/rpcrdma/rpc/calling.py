@@ -177,7 +177,7 @@ def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
     """Decodes the result in a whole reply to call `xid`; `dec` is at the start of the reply's header.
 
     Raises:
-        RpcError: the responder answered with an error; see `rpcrdma.errors`.
+        RpcError: the responder answered with an error, for each of which there is a subclass.
         ReducedIneligibleItem: the transport placed an item that the result does not have.
         DecodeError: the reply does not decode, answers another call or has octets after the result.
     """

@@ -254,7 +254,7 @@ def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | N
             an exception, which is passed on. None: any verifier is accepted.
 
     Raises:
-        RpcError: the responder answered with an error; see `rpcrdma.errors`.
+        RpcError: the responder answered with an error, for each of which there is a subclass.
         DecodeError: the header does not decode, or answers another call.
     """
     got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")

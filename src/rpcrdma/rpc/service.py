@@ -41,7 +41,7 @@ MAY_BLOCK: Final = None
 
 
 class ActAs:
-    """A value that a handler yields (see `inline_or_worker`) to run in a worker thread within a context manager.
+    """A value that a handler marked by `inline_or_worker` yields to run in a worker thread within a context manager.
 
     The context manager is entered for the code up to the next `yield`, and left only when the thread has other code to
     run than for this `identity`, perhaps long after the handler's end. An `OSError` of entering it is raised by this

@@ -43,8 +43,8 @@ class MemoryRegion:
         view: the memory.
         access: the operations permitted.
 
-    `rights` are the operations that are permitted now, as an int: those of `access`; once the region is `abandoned`
-    (see `ProtectionDomain.abandon`), at most REMOTE_WRITE.
+    `rights` are the operations that are permitted now, as an int: those of `access`; once the region is `abandoned`, at
+    most REMOTE_WRITE, whose data are discarded.
     """
 
     __slots__ = ("abandoned", "access", "handle", "length", "offset", "rights", "view")
@@ -169,7 +169,7 @@ class SoftwareProtectionDomain:
         region.view = _DISCARD[:0]
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
-        """Ends a region, exposed or abandoned (see `ProtectionDomain.abandon`), for the peer's Send with Invalidate.
+        """Ends a region, exposed or abandoned (with a handle for late work), for the peer's Send with Invalidate.
 
         Args:
             handle: the handle in the Send, which is free from then on.

@@ -144,8 +144,8 @@ def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
 class ReceivePool:
     """Lends buffers of equal size that many queue pairs share; implements `rpcrdma.provider.ReceiveSource`.
 
-    Posted receives bound the number of buffers in use: see `QueuePair.post_receives`. `short_octets` and `plain_octets`
-    equal `octets`, and no kind of message is `scattered`: any message may be delivered as `bytes`. `draw` is `take`.
+    A receive takes its buffer when a message begins to arrive. `short_octets` and `plain_octets` equal `octets`, and no
+    kind of message is `scattered`: any message may be delivered as `bytes`. `draw` is `take`.
 
     Args:
         octets: the size of each buffer.

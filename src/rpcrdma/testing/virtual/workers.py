@@ -30,9 +30,9 @@ def before_handler(name: str) -> None:
 class SimulatedWorkerPool(WorkerPool[T, R]):
     """The workers of a simulated server: each runs a handler in the event loop, after a virtual time.
 
-    The time is that of the handover, `FabricModel.workers_s`, and unless the call is brief (see `ActAs`) that of the
-    handler, `server_s`; 0 outside of simulated hosts. If the host has crashed meanwhile, or the pool is shut down, the
-    handler does not run.
+    The time is that of the handover, `FabricModel.workers_s`, and, unless the first step of the handler is an `ActAs`,
+    of the handler, `server_s`; 0 outside of simulated hosts. If the host has crashed meanwhile, or the pool is shut
+    down, the handler does not run.
     """
 
     _worker: Worker | None = None
