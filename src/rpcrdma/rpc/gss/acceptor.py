@@ -187,6 +187,7 @@ class GssCall:
 
         Removes the context from the acceptor if the call is DESTROY. If the mechanism fails, as when the context has
         expired meanwhile, the result is a denial with RPCSEC_GSS_CTXPROBLEM. A denied reply is returned unchanged.
+        Raises MemoryError if there is no memory for the protected reply.
         """
         if self._ends:
             self._acceptor.end(self._context.handle)

@@ -136,6 +136,7 @@ def protected_reply(reply: Payload, context: GssContext, service: GssService, se
 
     Raises:
         GssFailure: the context has ended.
+        MemoryError: there is no memory for the protected reply.
     """
     head = reply.reduced[:REPLY_HEADER_OCTETS]
     if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:

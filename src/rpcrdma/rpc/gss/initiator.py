@@ -132,6 +132,7 @@ class ProtectedCall:
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
+            OutOfMemory: there is no memory for the encoded arguments.
         """
         if self._has_body:
             inner = Encoder()
