@@ -131,7 +131,7 @@ class TerminateMessage:
 
     `code` is 0xLTCC: layer, error type, error code. `segment_octets` is the terminated DDP segment's length,
     `ddp_header` its header of 14 or 18 octets, `read_header` the 28 octets of an RDMA Read Request. Each of the three
-    may be left out of the message.
+    may be left out of the message: None, or b"".
     """
 
     code: int

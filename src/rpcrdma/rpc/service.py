@@ -66,7 +66,7 @@ class WorkerNeeded(Exception):
     calls the function again.
 
     Args:
-        step: how the handler runs again: MAY_BLOCK (as the user of the server's process) or an `ActAs`.
+        step: how the handler runs again: MAY_BLOCK, which is None (as the user of the server's process), or an `ActAs`.
     """
 
     def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:
