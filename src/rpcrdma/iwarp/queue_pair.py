@@ -215,8 +215,8 @@ class IwarpQueuePair:
     def hand_over(self) -> None:
         """Lets the native (C) module receive from now on: the driver then calls `native_receiver.frames.receive`.
 
-        No effect without the module, unless the connection is open and Python has received an FPDU (which ends the
-        nudges), and while Python has to finish a message.
+        No effect unless the connection is open and has the module, Python has received an FPDU (which ends the nudges),
+        and Python has no message to finish.
         """
         receiver = self.native_receiver
         if receiver is not None and receiver.heard and self._full_operation and self.state is State.OPEN:

@@ -185,8 +185,7 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
     """Returns the flavor and the encoded body of a credential as a call header carries them.
 
     Raises:
-        LocalProtocolError: a field of an `AuthSys` is out of its bounds, or the credential is an `AuthGss`, which only
-            an RPCSEC_GSS context can prove.
+        LocalProtocolError: a field of an `AuthSys` is out of its bounds, or the credential is an `AuthGss`.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH
