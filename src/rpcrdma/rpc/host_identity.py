@@ -45,7 +45,7 @@ class HostIdentity:
     """
 
     dns_names: tuple[str, ...]
-    """DNS names; one may begin with a wildcard label."""
+    """DNS names; each may begin with a wildcard label."""
     addresses: tuple[str, ...]
     """IP addresses in their canonical form."""
     uris: tuple[str, ...]

@@ -46,9 +46,10 @@ def network_of(address: str) -> str:
 class HostShares:
     """The amounts of one resource, such as locks, that each host holds; all hosts together may hold `most`.
 
-    A host may have half of what others leave: one alone half of all, a second one a quarter, a third one an eighth. So
-    there is room for a host that has none, unless some dozen hosts act together. With IPv6 what an address holds counts
-    twice, for itself and in its network: one address alone may have a third of all, its network half.
+    A host that adds small amounts while `left` is above 0 may have half of what others leave: one alone half of all, a
+    second one a quarter, a third one an eighth. So there is room for a host that has none, unless some dozen hosts act
+    together. With IPv6 what an address holds counts twice, for itself and in its network: one address alone may have a
+    third of all, its network half.
     """
 
     __slots__ = ("_held", "most", "used")
@@ -67,8 +68,8 @@ class HostShares:
         """Returns the most that a host may add at once to the amount that it holds; 0 or less: nothing.
 
         It is the part of `most` that all hosts together leave, less the amounts that the host's address and, for IPv6,
-        its network hold; so an addition lessens it by twice the amount added, with IPv6 thrice. `names`: the host's, by
-        `names_of_host`.
+        its network hold; so an addition lessens it by twice the amount added, with IPv6 thrice. `names` are those that
+        `names_of_host` returns.
         """
         left = self.most - self.used
         for name in names:
