@@ -81,8 +81,8 @@ class DirectPayload:
 
     One record serves all such FPDUs of a connection, one after another.
 
-    `header` has the fields of TAGGED or UNTAGGED, the last of which is the offset of the payload. `placed` is the
-    number of octets of the payload received so far, `left` the number still to come, and `digest` the CRC over the
+    `header` has the fields of the tagged or untagged DDP header, of which the last is the payload's offset. `placed` is
+    the number of octets of the payload received so far, `left` the number still to come, and `digest` the CRC over the
     header and the received payload. `trailer` is the number of octets of padding and CRC; 0: no FPDU is received in
     this way now. `fault` is the rule that the segment breaks, raised after its CRC; None: it breaks none. `target` is
     the memory that was handed out last for the rest of the payload.

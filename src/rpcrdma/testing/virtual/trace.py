@@ -68,7 +68,7 @@ class TraceEvent(NamedTuple):
         cause: the number of the event that caused it; `NO_CAUSE`: none.
         connection: the number of the connection; -1: none.
         octets: octets concerned.
-        cost_s: seconds before `at_s` that it took itself at its node.
+        cost_s: seconds that the event itself took at its node, the last ones before `at_s`.
         text: details.
     """
 
