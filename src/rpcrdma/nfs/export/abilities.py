@@ -35,15 +35,15 @@ class SparseFile(Protocol):
     def allocate(self, offset: int, octets: int, change: Change) -> None:
         """Reserves disk space for `octets` octets at `offset`, and extends a file shorter than `offset + octets`.
 
-        The calling thread acts as the NFS caller. The result is on the disk at return. `change` gets the attributes
-        before and after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        To be called in a thread that acts as the NFS caller. The result is on the disk at return. `change` gets the
+        attributes before and after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
         """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
 
-        The file keeps its size. The calling thread acts as the NFS caller. The result is on the disk at return.
-        `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
+        The file keeps its size. To be called in a thread that acts as the NFS caller. The result is on the disk at
+        return. `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
@@ -54,8 +54,8 @@ class SparseFile(Protocol):
 class CopyTarget(Protocol):
     """An open file into which the file system copies data of another file or of itself, without reads by the server.
 
-    `source` is an open file, and offsets and lengths are in octets. Threads that call the methods act as the NFS
-    caller. Errors are EXDEV: the source is in another file system; EINVAL: ranges of one file overlap.
+    `source` is an open file, and offsets and lengths are in octets. The methods are to be called in threads that act as
+    the NFS caller.
     """
 
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:

@@ -41,7 +41,7 @@ class _Decision(NamedTuple):
 class HostAdmission:
     """Decides by the rules of an export which calls may use it, and as which user, and logs refusals. Thread-safe.
 
-    Refusals of one host by one export for one cause are logged once a minute; further ones are counted (see `flush`).
+    Refusals of one host by one export for one cause are logged once a minute; the number of others follows later.
 
     Args:
         identity_of: returns the identity with which threads access files as a user.
@@ -291,7 +291,7 @@ class AdmittedTree:
     NFS and FUSE: the event loop then makes none, as `admit` and `ServerExports.locate` always return None there."""
 
     def set_terms(self, export: Export) -> None:
-        """Replaces the terms of the export by `export`, of the same name and place, for later calls; never waits."""
+        """Replaces the terms of the export by `export`, of the same name and directory; never waits."""
         self.export = export
 
     def admit(self, context: CallContext, version: int) -> Grant | None:

@@ -1,13 +1,11 @@
-"""Claims on open files, which every version of NFS obeys: share reservations and byte-range locks.
+"""Claims on open files, which every version of NFS obeys: share reservations, byte-range locks and delegations.
 
-A file is named as `exports.Exports.file_of` names it, since it has a handle for each export. A claim has a holder, an
-object of the version that made the claim, such as an open of version 4.1; holders are compared by identity. Share
-reservations are those of RFC 8881 section 9.7: each holder has bits of access for itself, and denies bits to others.
-Byte-range locks are those of POSIX: ranges of one holder never conflict with each other, replace each other where they
-overlap, and split where a part is unlocked.
+A claim has a holder, an object of the version that made the claim, such as an open of version 4.1. Share reservations
+are those of RFC 8881 section 9.7: each holder has bits of access for itself, and denies bits to others. Byte-range
+locks are those of POSIX: ranges of one holder never conflict with each other, replace each other where they overlap,
+and split where a part is unlocked.
 
-`Claims.lock` is the one lock of a server's state. It is never held during a call to the file system. Methods whose
-docstring does not say otherwise want it to be held.
+`Claims.lock` is the one lock of a server's state, and is never held during a call to the file system.
 """
 
 from __future__ import annotations
@@ -116,8 +114,9 @@ class Claims(Generic[S, L]):
     """The share reservations, byte-range locks and delegations on all files of a server, of every version of NFS.
 
     Holders of share reservations and delegations are of type `S`, holders of ranges of type `L`, and both are compared
-    by identity. A file is named as `exports.Exports.file_of` names it. The caller holds `lock`, unless a docstring says
-    otherwise.
+    by identity. A file, which has a handle in each export, is named by its one key of `exports.Exports.file_of`. The
+    caller holds `lock`, unless a docstring says otherwise. `in_the_way` is the set of holders that keep calls without
+    an open, such as those of NFSv3, from a file; the NFSv4 server recalls or expires these, and empties the set.
     """
 
     def __init__(self) -> None:
@@ -153,8 +152,7 @@ class Claims(Generic[S, L]):
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
         """Returns the holders of share reservations on `file` that deny a bit of `access` or have a bit of `deny`.
 
-        `file` is a key by `Exports.file_of`, `access` and `deny` are sums of READ and WRITE. `holder` is the open that
-        asks, and is left out; None: every holder counts. The caller holds `lock`.
+        `access` and `deny` are sums of READ and WRITE. `holder`, the open that asks, is left out; None: all count.
         """
         claims = self._files.get(file, _EMPTY)
         conflicting = deny | access << 2
@@ -165,8 +163,7 @@ class Claims(Generic[S, L]):
     def share(self, file: bytes, holder: S, access: int, deny: int) -> None:
         """Sets the share reservation of a holder on a file, in place of its earlier one; does not look for conflicts.
 
-        `file` is a key by `Exports.file_of`, `holder` any object, such as an open, that is compared by identity.
-        `access` and `deny` are sums of READ and WRITE. The caller holds `lock`.
+        `access` and `deny` are sums of READ and WRITE. `holder` may be any object that can be hashed, such as an open.
         """
         claims = self._files.setdefault(file, _File())
         self._count(claims, holder, -1)
@@ -174,10 +171,7 @@ class Claims(Generic[S, L]):
         self._count(claims, holder, 1)
 
     def unshare(self, file: bytes, holder: S) -> None:
-        """Drops the share reservation of `holder` on `file`, if any, and takes `holder` out of `in_the_way`.
-
-        `file` is a key by `Exports.file_of`. The caller holds `lock`.
-        """
+        """Drops the share reservation of `holder` on `file`, if any, and takes `holder` out of `in_the_way`."""
         claims = self._files.get(file)
         if claims is not None:
             self._count(claims, holder, -1)
@@ -186,22 +180,18 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns a copy: (holder, the sum of READ and WRITE that it has) for each share reservation on `file`.
-
-        `file` is a key by `Exports.file_of`. The caller holds `lock` during the call.
-        """
+        """Returns a copy: (holder, the sum of READ and WRITE that it has) for each share reservation on `file`."""
         return [(holder, bits & 3) for holder, bits in self._files.get(file, _EMPTY).shares.items()]
 
     def share_count(self, file: bytes) -> int:
-        """Returns the number of share reservations on `file`, a key by `Exports.file_of`; needs no lock."""
+        """Returns the number of share reservations on `file`; the caller need not hold `lock`."""
         return len(self._files.get(file, _EMPTY).shares)
 
     def deniers(self, file: bytes, access: int) -> list[S]:
         """Returns the holders of share reservations that deny `access`, READ or WRITE, to a call without an open.
 
-        `file` is a key by `Exports.file_of`. Adds these holders to `in_the_way`, without a call of `wake`: the NFSv4
-        server looks there every few seconds, and ends those of clients whose leases have passed. The caller must not
-        hold `lock`, which the method takes.
+        Adds these holders to `in_the_way`: the NFSv4 server looks there every few seconds, and ends those of clients
+        whose leases have passed. The caller must not hold `lock`, which the method takes.
         """
         if not self.denials:
             return []
@@ -227,10 +217,7 @@ class Claims(Generic[S, L]):
         self.delegations += 1
 
     def undelegate(self, file: bytes, holder: S) -> None:
-        """Drops the delegation of `file` to `holder`, if any, and then takes `holder` out of `in_the_way`.
-
-        `file` is a key by `Exports.file_of`. The caller holds `lock`.
-        """
+        """Drops the delegation of `file` to `holder`, if any, and then takes `holder` out of `in_the_way`."""
         claims = self._files.get(file)
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
@@ -239,16 +226,15 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
-        """Returns the holders of delegations of `file`, a key by `Exports.file_of`; maybe none; needs `lock` held."""
+        """Returns the holders of delegations of `file`; empty if there are none."""
         return list(self._files.get(file, _EMPTY).delegates or ())
 
     def may_change(self, files: Collection[bytes]) -> bool:
         """Begins a change of `files` by a call without an open, if no client has a delegation of any; returns whether.
 
-        `files` are keys by `Exports.file_of`. After True no client is given a delegation of them until `end_change`.
-        Before False adds the holders of delegations to `in_the_way`, and calls `wake` with those that were not there,
-        which starts their recalls; the caller tries again later. The caller must not hold `lock`, which the method
-        takes.
+        After True no client is given a delegation of them until `end_change`. Before False adds the holders of
+        delegations to `in_the_way`, and calls `wake` with those that were not there, which starts their recalls; the
+        caller tries again later. The caller must not hold `lock`, which the method takes.
         """
         with self.lock:
             found = [each for file in files for each in self.delegates(file)] if self.delegations else []
@@ -284,8 +270,7 @@ class Claims(Generic[S, L]):
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
         """Yields each other holder's first range that conflicts with `wanted`: overlaps it, and either is a write lock.
 
-        `file` is a key by `Exports.file_of`. `holder` is the lock owner that asks; None: every holder counts. The
-        caller holds `lock` until the iteration ends.
+        `holder` is the lock owner that asks; None: all owners count. The caller holds `lock` until the iteration ends.
         """
         for other, ranges in self._files.get(file, _EMPTY).ranges.items():
             if other is holder:
@@ -299,30 +284,26 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the sorted byte-range locks of `holder` on `file`, a key by `Exports.file_of`; empty if it has none.
+        """Returns the sorted byte-range locks of `holder` on `file`; empty if it has none.
 
-        The list is no copy: callers must not change it. The caller holds `lock`.
+        The list is no copy: callers must not change it.
         """
         return self._files.get(file, _EMPTY).ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
-        """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two.
-
-        `file` is a key by `Exports.file_of`. The caller holds `lock`.
-        """
+        """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two."""
         ranges = self.ranges(file, holder)
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> Collection[L]:
-        """Returns a view of the owners of byte-range locks on `file`, a key by `Exports.file_of`; needs `lock` held."""
+        """Returns a view of the owners of byte-range locks on `file`, valid while the caller holds `lock`."""
         return self._files.get(file, _EMPTY).ranges.keys()
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
         """Locks the octets from `start` to before `end` for a lock owner, or unlocks them if `exclusive` is None.
 
-        Does not look for conflicts. `file` is a key by `Exports.file_of`. `exclusive` True: a write lock; False: a read
-        lock. The caller holds `lock`.
+        Does not look for conflicts. `exclusive` True: a write lock; False: a read lock.
         """
         claims = self._files.setdefault(file, _File())
         ranges = claims.ranges.setdefault(holder, [])
@@ -336,8 +317,7 @@ class Claims(Generic[S, L]):
     def locked(self, file: bytes, start: int, end: int) -> list[Range]:
         """Returns the locks of all owners on octets `start` to before `end` of `file`, each cut to these; unsorted.
 
-        Locks of several owners may be equal. `file` is a key by `Exports.file_of`. The caller must not hold `lock`,
-        which the method takes.
+        Locks of several owners may be equal. The caller must not hold `lock`, which the method takes.
         """
         found: list[Range] = []
         with self.lock:
@@ -349,7 +329,7 @@ class Claims(Generic[S, L]):
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked.
 
-        `file` is a key by `Exports.file_of`. The caller must not hold `lock`, which the method takes.
+        The caller must not hold `lock`, which the method takes.
         """
         found = []
         for left, right, _ in sorted(self.locked(file, start, end)):

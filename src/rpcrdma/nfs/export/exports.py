@@ -28,9 +28,9 @@ class Exports(Protocol):
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        `any_flavor`: whether the call may have any security flavor, as a call of MOUNT or SECINFO may. Returns None in
-        the event loop if finding the object or the rights may block, or any use of the object, as in FUSE: the caller
-        then calls again in a worker thread.
+        `any_flavor`: whether the call may have any security flavor, transport and port, as one of SECINFO may. Returns
+        None in the event loop if finding the object or the rights may block, or any use of the object, as in FUSE: the
+        caller then calls again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:

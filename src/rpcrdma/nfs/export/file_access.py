@@ -79,8 +79,9 @@ class SwitchedCaller:
     """The identity of a caller that a thread takes on inside `with caller:`; at the end it has the server's again.
 
     The thread's user, groups and capabilities change, those of other threads do not. Entering raises OSError if the
-    system refuses, or, in the thread of an event loop with RDMA devices (see `keep_identity`), `service.WorkerNeeded`,
-    by which the server runs a handler again in a worker thread; the thread then has the server's identity.
+    system refuses. In the thread of an event loop with RDMA devices entering another identity than the server's raises
+    `service.WorkerNeeded`, by which the server runs a handler again in a worker thread. After an error the thread has
+    the server's identity.
     """
 
     __slots__ = ("_back", "_there", "gid", "gids", "uid")
@@ -240,7 +241,12 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets; a failed sync has changed the server's write verifier."""
+        """Writes at most the first `TRANSFER_OCTETS_MAX` octets of `data` at `offset`, in octets.
+
+        The thread acts as the caller; `judge`: whether Refused (EACCES) is raised if the caller neither may write the
+        file nor owns it. `change` gets the attributes before and after. Raises OSError if the write fails, or the sync
+        that `stable` asks for, which has then changed the server's write verifier.
+        """
         # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
         verifier = self.state.write_verifier
         if len(data) > TRANSFER_OCTETS_MAX:
@@ -356,7 +362,7 @@ class OpenFiles:
         self._keep(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode | OpenFile) -> OpenFile | None:
-        """Returns the open file kept for the object of `node`, marked as used (see `drop_idle`); None: none is kept."""
+        """Returns the open file kept for the object of `node`, which the next `drop_idle` keeps; None: none is kept."""
         file = self._cache.held.get(node.handle)
         # Directories of two file systems that have had one name may have objects with one handle.
         if file is None or file.tree is not node.tree:
@@ -390,8 +396,9 @@ class OpenFiles:
     def drop_idle(self) -> None:
         """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.
 
-        Files with unstable data stay, unless they have no name left on a disk. Opens of NFSv4 keep a dropped file open.
-        May be called while another thread does so, or hangs in closing a file: it closes the others.
+        Files with unstable data stay, but for those without a name left (on FUSE and network file systems these stay as
+        well). Opens of NFSv4 keep a dropped file open. May be called while another thread does so, or hangs in closing
+        a file: it closes the others.
         """
         # Never out of the cache meanwhile: a call would open such a file anew, without the mark. All opens wait for the
         # lock of the cache, under which no file system may be asked that is silent.

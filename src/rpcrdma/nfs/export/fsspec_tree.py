@@ -351,7 +351,7 @@ class FsspecTree(AdmittedTree):
         return node if node is not None and node.tree is self and self.is_inside(node) else None
 
     def is_inside(self, node: FsspecNode, *, at_once: bool = False) -> bool:  # noqa: ARG002 - it never waits
-        """Returns whether a node's state is still valid, and marks the node as used.
+        """Returns whether a node's state is still valid, and marks the node as used; `at_once` has no effect.
 
         A state is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
         """

@@ -96,11 +96,12 @@ class Admitting(Protocol):
         """
 
     def admit_mount(self, context: CallContext, version: int) -> Grant | None:
-        """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
+        """Checks a call of MOUNT or SECINFO, over any transport, from any port; returns the caller's rights.
 
-        `version` is that of its clients: 3 for MOUNT, 4 for SECINFO. Returns None in the event loop if the check may
-        block. Raises Refused: EACCES: no rule of the export fits the host or `version`, or the connection is not
-        protected as those rules ask, which is logged; EAGAIN: the caller's groups cannot be looked up now.
+        The call may have any security flavor; `version` is that of its clients: 3 for MOUNT, 4 for SECINFO. Returns
+        None in the event loop if the check may block, or any use of the export's objects. Raises Refused: EACCES, which
+        is logged: the export is closed to the host or `version`, or the connection is less protected than each rule for
+        the host asks, and MOUNT in the clear is not allowed; EAGAIN: the caller's groups cannot be looked up now.
         """
 
     def flavors(self, context: CallContext) -> Sequence[SecurityFlavor]:

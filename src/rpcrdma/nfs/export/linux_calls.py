@@ -193,7 +193,7 @@ def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
     """Returns a new O_PATH descriptor of the object with a kernel handle, anywhere in the file system of `mount_fd`.
 
     `kind` and `data` are `type` and `data` of a `KernelHandle`. `mount_fd` must not be an O_PATH descriptor. The caller
-    closes the result. Raises OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
+    closes the result. Raises OSError, such as ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
     """
     handle = _FileHandle(len(data), kind)
     ctypes.memmove(ctypes.addressof(handle) + 8, data, len(data))
@@ -227,7 +227,7 @@ def lives_in_memory(fd: int) -> bool:
 def is_asked_elsewhere(fd: int) -> bool:
     """Returns whether the kernel asks a server or a process about each file in the file system of the descriptor `fd`.
 
-    So it does for network file systems and FUSE: even `fstat` of an open file may wait. Raises OSError if unknown.
+    True for network file systems and FUSE, where even `fstat` of an open file may wait. Raises OSError if unknown.
     """
     return _file_system_type(fd) in _ASKED_ELSEWHERE
 

@@ -66,8 +66,8 @@ class Files(LocalObject):
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """Opens this regular file for READ, MODIFY or both (`wanted`), if the caller `who` may do so or owns the file.
 
-        Returns None with `at_once`, unless `wanted` is READ and the file is open to read already. Raises the errors of
-        `tree.Node.open`: Refused, such as EISDIR, EACCES and EROFS, or OSError.
+        A caller who may execute it may read it. Returns None with `at_once`, unless `wanted` is READ and the file is
+        open to read already. Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError, such as EROFS.
         """
         tree = self.tree
         files = tree.parts.files
@@ -136,9 +136,9 @@ class Files(LocalObject):
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Node:
         """Creates a regular file here as `who`, or takes an existing one as `create.how` says; returns its node.
 
-        With EXCLUSIVE sets nothing of `create.wanted`. `change` gets the directory's attributes before and after.
-        Raises the errors of `tree.Node.create`, such as EEXIST and EACCES, and Refused (EAGAIN) if a local process
-        makes and removes the name again and again.
+        Of `create.wanted` sets nothing with EXCLUSIVE, and on an existing file the size alone. `change` gets the
+        directory's attributes before and after. Raises the errors of `tree.Node.create`, such as EEXIST and EACCES, and
+        Refused (EAGAIN) if a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity

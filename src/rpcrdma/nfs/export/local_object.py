@@ -119,8 +119,8 @@ class LocalObject(HeldNode):
     def was_changed(self) -> None:
         """Counts a new, other or lost name of this object as a change of it, for its NFSv4 attribute `change`.
 
-        A name changes under the lock of its directory, for which alone `Changing` counts the change. This method takes
-        the object's lock; the caller holds no object's lock any more: threads that hold two might wait for each other.
+        `Changing` counts a change of a name for the directory alone, under the directory's lock. This method takes the
+        object's lock; the caller holds no object's lock any more: threads that hold two might wait for each other.
         """
         with self.lock:
             self.count_change(self.attributes())

@@ -133,17 +133,14 @@ class ObjectTree(Generic[N]):
             self.__dict__.pop(name, None)
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key in `claims.Claims` of a handle's object, the same in each export and mount of a file system.
-
-        Takes any octets.
-        """
+        """Returns the key in `claims.Claims` of a handle's object, the same in all exports of its file system."""
         return self.file_system + HandleSeal.object_in(handle)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
         """Returns whether a node's object is still in the export and not deleted, by the path that the kernel reports.
 
         Marks the node as used. May wait for a disk if the path is too long for the kernel or ends in " (deleted)"; with
-        `at_once` it is then also False where the answer takes milliseconds or more. Raises OSError if /proc fails.
+        `at_once` the result is then False where finding it out takes milliseconds. Raises OSError if /proc fails.
         """
         node.used = True
         root = self._root_path
@@ -230,7 +227,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns what `child` returns, or raises its errors, but never waits; None: it would wait, or cannot tell."""
+        """Returns the object of a name in a directory as `child` does, but never waits; None: only `child` can tell."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:
@@ -379,7 +376,10 @@ class ObjectTree(Generic[N]):
         return path[len(root) :]
 
     def _is_inside_far_down(self, node: N, *, at_once: bool) -> bool:
-        """Returns what `is_inside` does, by the same arguments, for a path too long for the kernel; False on errors."""
+        """Returns whether a node whose path is too long for the kernel is still in the export; False on errors.
+
+        With `at_once` never waits, and is also False where the answer takes a wait.
+        """
         status = os.fstat(node.fd)
         if not status.st_nlink:
             return False

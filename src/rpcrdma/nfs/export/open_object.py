@@ -45,7 +45,7 @@ class OpenObject:
     told: tuple[tuple[object, ...], Attributes] | None
     """The attributes that were returned last, with the state of the file that they were made from; None: none yet."""
     used: bool
-    """Whether the object was used lately: see `Cacheable.used`."""
+    """Whether the object was used since its cache last looked for unused ones."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         # Network file systems report lost data here once more, as `sync` has done, and FUSE without its process.

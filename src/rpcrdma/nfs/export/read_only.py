@@ -55,9 +55,9 @@ class ReadOnlyFile:
 class RemovedFile(ReadOnlyNode):
     """A `tree.Node` for a file that was removed while a client has it open, in a tree that does not keep such files.
 
-    It has the handle, kind and tree of `node`, the file as it was, so that an open or a lock can be ended (see
-    `Tree.keeps_removed`). Methods that read raise Refused (ESTALE), and those that change raise Refused (EROFS);
-    `lease`, `range_locks` and `opened_for_writing` return None.
+    It has the handle, kind and tree of `node`, the file as it was, so that an open or a lock can be ended. Methods that
+    read raise Refused (ESTALE), and those that change raise Refused (EROFS); `lease`, `range_locks` and
+    `opened_for_writing` return None.
     """
 
     __slots__ = ("handle", "kind", "tree")

@@ -86,7 +86,7 @@ class ServerExports:
         Args:
             exports: directories of this machine and file systems of fsspec, each with a name of its own.
             stay: whether an export whose name is served, with the same URL or none, keeps its tree without a look at
-                its path.
+                its path or its options.
 
         Returns:
             (tree, new terms) for each export, in order.

@@ -347,7 +347,7 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
 def check_state(directory: Path) -> None:
     """Checks that `open_state` accepts the format and the key in a state directory; makes no file.
 
-    A missing directory or file passes. So does, for a process of root, a key that another user owns: it is not read.
+    A missing directory or file passes. In a process of root a key that another user owns passes without being read.
 
     Raises:
         OSError: the format is newer or invalid, the key has another length or is open to other users, or a file cannot

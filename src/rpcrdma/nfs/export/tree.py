@@ -324,9 +324,8 @@ class OpenFile(Protocol):
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset`, in octets, into a buffer of at least one octet; returns the number of octets read.
 
-        The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
-        stops before the first octet that may take a wait for a disk. It may be 0. Raises OSError or Refused: EIO,
-        ESTALE and others.
+        The number, maybe 0, is smaller than the buffer's length only at the end of the file, or with `at_once`, where
+        reading stops before the first octet that may take a wait for a disk. Raises OSError or Refused, such as EIO.
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
@@ -389,6 +388,7 @@ class Node(Protocol):
     `set_attributes` those of this object, else those of the directory whose names change. Methods that change something
     do not look at `who.read_only`: a version calls `check_changeable` before. Names that stand for no single entry are
     refused (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "." and ".." are names for `lookup` alone.
+    Methods with `who` raise `service.WorkerNeeded` in an event loop whose thread may act as the server's user alone.
     """
 
     @property
@@ -454,7 +454,7 @@ class Node(Protocol):
         """
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Opens this regular file for READ as `open` does, and returns (open file, its present attributes).
+        """Opens this regular file if `who` may read or execute it, or owns it; returns (open file, its attributes now).
 
         Returns None only with `at_once`, if opening may have to wait for a disk. Raises Refused or OSError: EISDIR,
         EINVAL: the object is no regular file; EACCES; and others.
@@ -502,7 +502,7 @@ class Node(Protocol):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets, as `who`, the attributes in `wanted` that are not None; `change` gets all of them before and after.
+        """Sets, as `who`, the attributes in `wanted` that are not None; `change` gets the attributes before and after.
 
         `guard` gets the attributes before the change, and returns False to refuse the change; None refuses none.
 
