@@ -39,7 +39,7 @@ class NamedObject(NamedTuple):
 
 
 def _named(where: Any) -> NamedObject:
-    """Returns as a `NamedObject` the directory and the name in `where`, a diropargs3 of NFS version 3."""
+    """Returns the directory and the name in `where`, a diropargs3 of NFS version 3, as a `NamedObject`."""
     return NamedObject(where.dir.data, where.name)
 
 
@@ -183,8 +183,9 @@ class Audit:
     def _acting_uid(self, tree: Tree | None, context: CallContext, *, mounts: bool) -> int | None:
         """Returns the UID as which the server acts for the call of `context` in the exported tree `tree`.
 
-        Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call.
-        `mounts`: the call mounts the tree, which is admitted by `HostAdmission.check_mount` with any flavor.
+        Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call; but
+        always its own UID for such a directory if the server cannot act as other users. `mounts`: the call mounts the
+        tree, which is admitted by `HostAdmission.check_mount` with any flavor.
         """
         if not isinstance(tree, LocalTree):
             return None
@@ -198,10 +199,7 @@ class Audit:
         return rules[0].acting_as(AuthNone())[0] if rules else None
 
     def _path_of(self, handle: bytes | None) -> str | None:
-        """Returns the local path of the object of `handle`.
-
-        None if `handle` is None, or the server does not hold the object open.
-        """
+        """Returns the local path of an object by its handle; None for no handle or an object that is not held open."""
         if handle is None:
             return None
         exports = self._services.nfs.exports

@@ -179,7 +179,7 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs each of `faults`, texts, unless the list equals that of the last call; `complete` needs an empty one."""
+        """Keeps `faults`, texts, for `complete`; logs each of them unless the list equals that of the last call."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:
@@ -216,7 +216,7 @@ class RegisteredPrograms:
         return present is not None and (present.addr, present.owner) == (address, self._owner)
 
     async def _compare(self, rpcbind: TcpConnection, wanted: Mapping[ProgramNetid, str]) -> list[str]:
-        """Registers the wanted programs that rpcbind lacks, and removes registrations of this server no longer wanted.
+        """Registers wanted programs that rpcbind lacks or has for others; removes own registrations no longer wanted.
 
         `rpcbind` is a connection, `wanted` a result of `places_of`. Returns texts of the faults, for the log; raises
         RpcRdmaError or OSError if a call fails.
