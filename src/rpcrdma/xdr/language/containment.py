@@ -65,10 +65,10 @@ def _is_empty(kind: model.Type, empty: Container[str]) -> bool:
 
 
 def _check_elements(kind: model.Type, label: str, owner: str, empty: Container[str], symbols: Symbols) -> None:
-    """Adds an error to `symbols`, at the place of `owner`, if `kind` is an array of elements that take no octets.
+    """Adds an error to `symbols`, at the place of `owner`, if `kind` has an array whose elements take no octets.
 
-    `label`: the name of the array. `empty`: the names of the structures that take none. The type behind a typedef has
-    an error of its own.
+    The array is `kind` itself, or an element of its arrays and pointers, but not behind a typedef, which has an error
+    of its own. `label`: the name of the item. `empty`: the names of the structures that take no octets.
     """
     while isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
         match kind:

@@ -106,7 +106,8 @@ class LanguageError(RpcRdmaError):
     """An interface definition does not compile; the message is the text of `diagnostics` for people.
 
     Args:
-        diagnostics: the errors; the attribute has them in source order, at most the first XDR_REMARKS_MAX.
+        diagnostics: the errors; the attribute has the first XDR_REMARKS_MAX in source order, and one that counts the
+            others, if any.
         source: the text of the definition.
         source_name: the name of its file.
     """

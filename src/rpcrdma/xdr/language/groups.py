@@ -131,9 +131,9 @@ def decode_group(
         kind: the type, for which `slots_of` returns a number.
         tuple_name: the variable with the tuple.
         label: the name of the value in errors.
-        local: the local variable to which the caller's generated code assigns the value of an enumeration, checked as
-            `group.checks` says, or a similar one if that is in use. For a structure, the names of its members'
-            variables begin with `local`.
+        local: the name for the variable of an enumeration's value, which the caller's generated code assigns at the
+            check in `group.checks`; `group.unused_local` may alter the name. For a structure, the beginning of the
+            names for its members. For other types it has no effect.
         group: the run of fields so far.
         module: the model with the structures.
     """

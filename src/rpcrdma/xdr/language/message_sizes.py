@@ -42,7 +42,7 @@ class Size:
 
     @property
     def most(self) -> int:
-        """The largest number of octets (or elements) over all possible arguments of a call, at most `UNBOUNDED`."""
+        """The largest number of octets (or elements) over all possible arguments of a call, at most 2^32 - 1."""
         return min(self.number + sum(term.most for term in self.terms), UNBOUNDED)
 
     def __str__(self) -> str:
@@ -56,8 +56,9 @@ _NOTHING = Size(0)
 class Extent(NamedTuple):
     """The largest size in octets of a type's values: `size` without items for direct placement, and `items` for these.
 
-    `items[i]` bounds the `i`-th item, in stream order, of any value. Every value has at least `least` items. A value
-    that lacks an optional item has its later items at lower indexes, for which `items` allows.
+    `items[i]` bounds the `i`-th item, in stream order, of any value. At most WRITE_CHUNKS_MAX items are in `items`; the
+    octets of further ones are in `size`. Every value has at least `least` items. A value that lacks an optional item
+    has its later items at lower indexes, for which `items` allows.
     """
 
     size: Size
@@ -85,7 +86,7 @@ class MessageSizes:
     def most_bulk(self, arguments: model.Type | None) -> int:
         """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void).
 
-        An item without a limit counts as `UNBOUNDED`, items beyond the first WRITE_CHUNKS_MAX do not count.
+        An item without a limit counts as 2^32 - 1 octets, items beyond the first WRITE_CHUNKS_MAX do not count.
         """
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)

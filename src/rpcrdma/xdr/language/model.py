@@ -257,7 +257,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class ProgramVersion:
-    """One version of a program: `program` and `program_number` are the program's, `name` and `number` the version's."""
+    """One version of a program: `program` is the program's name in the definition, `name` the version's in Python."""
 
     program: str
     program_number: int

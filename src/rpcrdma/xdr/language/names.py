@@ -58,7 +58,7 @@ def method_name(procedure: str, taken: Container[str]) -> str:
 
     The prefix ends at the first underscore, with `PROC` or `PROC` and digits before it. The prefix stays if the name
     without it is in `taken`, the names of other methods and procedures, or begins with no letter. If the whole name in
-    lower case is in `taken` as well, it stays as it is. A Python keyword gets "_" appended.
+    lower case is in `taken` as well, the case stays, too. A Python keyword gets "_" appended.
 
     >>> method_name("NFSPROC3_READ", ())
     'read'

@@ -135,7 +135,7 @@ class Symbols:
     def evaluate(self, value: syntax.Value) -> int:
         """Returns the number that a literal or the name of a constant stands for.
 
-        For an unknown name it adds an error and returns a number below -2^64, different each time; see `is_defined`.
+        For an unknown name it adds an error and returns a number for which `is_defined` is False, another each time.
         For a constant that is defined by itself, directly or through others, it adds an error and returns 1.
         """
         if isinstance(value, syntax.Number):
@@ -233,15 +233,15 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: Counter[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`; others as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a remark in `deviations`, others unchanged.
 
         A typedef is turned round only if KNOWN is a type without typedefs like it, and NEW is neither a type nor a
         global name declared before.
 
         Args:
             declaration: the declaration of the typedef.
-            types: the number of types by name, those of the language included, without typedefs that may be turned
-                round. If this method turns a typedef round, it adds one for NEW.
+            types: the number of types by name, predefined ones such as uint32 included, without typedefs that may be
+                turned round. If this method turns a typedef round, it adds one for NEW.
         """
         new, known = _type_unknown(declaration, types), declaration.name
         if new is None or not types[known.name] or new.name in self._places:

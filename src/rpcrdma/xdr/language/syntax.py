@@ -109,7 +109,7 @@ class StructBody:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm of a union: its case labels (none: the default arm), and their declaration."""
+    """An arm of a union: its case labels (none: the default arm), its declaration, and the place of its first label."""
 
     labels: tuple[Value, ...]
     declaration: Declaration
