@@ -49,7 +49,7 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 
 
 def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
-    """Returns the NFSv3 status with which a procedure answers an exception (see `REFUSALS`).
+    """Returns the NFSv3 status with which a procedure answers an exception by which a call was refused.
 
     A StatusRefusal has its own status; the errno decides for the others. An errno without a status is NFS3ERR_IO, an
     exception without errno NFS3ERR_SERVERFAULT.
