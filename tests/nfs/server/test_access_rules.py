@@ -131,6 +131,7 @@ CALLERS: tuple[tuple[str, Credential, CallOrigin, str], ...] = (
     ("a principal", proved("alice@LAB"), origin("198.51.100.1"), "rw"),
     ("a principal that an earlier rule refuses", proved("bob@LAB"), origin("198.51.100.1"), "none"),
     ("a principal of another realm", proved("alice@LAB.OTHER"), origin("198.51.100.1"), "weak"),
+    ("a principal without a realm, of its name", proved("LAB"), origin("198.51.100.1"), "weak"),
     ("a principal of another host", proved("alice@LAB"), origin("203.0.113.1"), "none"),
     ("a principal by a flavor that its rule does not take", proved("alice@LAB", KRB5), origin("198.51.100.1"), "weak"),
     ("no principal: a later rule", USER, origin("198.51.100.1"), "ro"),

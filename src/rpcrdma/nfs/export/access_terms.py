@@ -140,9 +140,8 @@ class AccessTerms:
         """
         if not self.principals:
             return True
-        return principal is not None and (
-            principal in self.principals or f"*@{principal.rpartition('@')[2]}" in self.principals
-        )
+        _, at, realm = (principal or "").rpartition("@")
+        return principal in self.principals or (at != "" and f"*@{realm}" in self.principals)
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
