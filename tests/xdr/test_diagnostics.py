@@ -50,6 +50,12 @@ ERRORS: list[tuple[str, ...]] = [
     ("const A = «019»;", "'019' is not a number", "decimal, 0x hexadecimal or 0 octal"),
     ("const A = 1;\nstruct «A» { int a; };", "A is defined twice", "first in line 1"),
     ("enum e { A = 1 };\nenum f { «A» = 1 };", "A is defined twice", "first in line 1"),
+    ("const list = 1;\nconst «xdr_list» = 2;", "two definitions would be called xdr_list in Python", "rename one"),
+    (
+        "struct xdr_list { int a; };\nstruct «list» { hyper a; };",
+        "two definitions would be called xdr_list in Python",
+        "rename one",
+    ),
     ("struct s {\n    int a;\n    bool «a»;\n};", "member a is defined twice", "first in line 2"),
     ("struct s { int «switch»; };", "'switch' is a reserved word"),
     ("struct colour { int a; };\nstruct s { «color» c; };", "type color is not defined", "did you mean colour?"),

@@ -65,11 +65,17 @@ class Resolver:
         """For each typedef, how many arrays and pointers its type nests, and how many typedefs."""
         self._alike: Counter[str] = Counter()
         """For each name that anonymous types share, how many other names were looked at for them."""
-        self._owners: dict[str, object] = {module_name(name): None for name in symbols.constants}
+        self._owners: dict[str, object] = {}
         """For each Python name of a constant or type, the body of the type, or another object that is no body."""
+        bodies: dict[str, object] = dict.fromkeys(symbols.constants)
         for name, definition in symbols.definitions.items():
-            body = definition.declaration.type if isinstance(definition, syntax.Typedef) else definition.body
-            self._owners[module_name(name)] = body
+            bodies[name] = definition.declaration.type if isinstance(definition, syntax.Typedef) else definition.body
+        for name, body in bodies.items():
+            spelt = module_name(name)
+            if spelt in self._owners:
+                message = f"two definitions would be called {spelt} in Python"
+                symbols.error(symbols.place_of(name), message, "rename one")
+            self._owners[spelt] = body
 
     def resolve_types(self) -> None:
         """Adds all constants, enumerations, structures, unions and typedefs of the definition to `module`."""
