@@ -41,7 +41,9 @@ class Assembly:
 
     `idle` is True while no further piece is awaited, neither of the unfinished sequence nor of one that was given up.
     `unfinished` identifies the unfinished sequence: 1 is the first one of the connection, 2 the second; 0: there is
-    none. `memory` counts the octets of the stored pieces.
+    none. `memory` is the account against whose bounds the octets of the stored pieces count. The methods get the `key`
+    of a message's sequence, a tuple that all of its pieces share, such as XID, header type and direction, and `more`:
+    whether further pieces of the sequence follow the message.
     """
 
     __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "memory", "unfinished")
@@ -60,9 +62,7 @@ class Assembly:
     def drop(self, key: Key, *, more: bool) -> Step | None:
         """Drops a received message if it is a piece of one of the sequences given up last, up to its last piece.
 
-        `key`: the identity of the sequence to which the message belongs, a tuple that all of its pieces share, such as
-        XID, header type and direction. `more`: whether further pieces of the sequence follow. Returns `Step.DROPPED`;
-        None if the message is no such piece.
+        Returns `Step.DROPPED`; None if the message is no such piece.
         """
         if key not in self._dropping:
             return None
@@ -74,10 +74,9 @@ class Assembly:
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
         """Stores a piece of a message in several Sends; the piece may begin or end the message's sequence of pieces.
 
-        `key`: the identity of the piece's sequence, a tuple that all of its pieces share, such as XID, header type and
-        direction. `payload`: the octets of the piece, which are copied. `more`: whether further pieces of the sequence
-        follow. Returns the `Step`: KEPT if further pieces must follow, WHOLE if `release` has the message. FOREIGN
-        (another sequence is unfinished) and TOO_LONG: the piece and the unfinished sequence were given up.
+        `payload`: the octets of the piece, which are copied. Returns the `Step`: KEPT if further pieces must follow,
+        WHOLE if `release` has the message. FOREIGN (another sequence is unfinished) and TOO_LONG: the piece and the
+        unfinished sequence were given up.
         """
         if self._key is None:
             self._key = key
@@ -110,12 +109,11 @@ class Assembly:
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Discards the unfinished sequence when a message is refused; returns whether that message interrupted another.
+        """Discards the unfinished sequence when a message is refused; returns whether the message interrupted it.
 
-        From then on `drop` drops further pieces of both, and forgets the sequences given up before; it does not forget
-        them if no sequence is unfinished and `more` is False. `key`: the identity of the refused message's sequence, a
-        tuple that all of its pieces share, such as XID, header type and direction. `more`: whether further pieces of
-        the refused message follow.
+        A message of the unfinished sequence itself does not interrupt it. From then on `drop` drops further pieces of
+        the sequence and of the message, and forgets those given up before, unless no sequence was unfinished and `more`
+        is False.
         """
         begun = self._key
         broken = begun is not None and begun != key

@@ -69,7 +69,7 @@ class Call(Outgoing):
     carried: CarriedCall | None
     """The carrier's part of the call; None if no extension carries it."""
     sending: bool
-    """Whether the memory of its arguments is in use."""
+    """Whether a Send may still read the memory of its arguments."""
     long_reply: bool
     """Whether the reply used the Reply chunk."""
 
@@ -114,7 +114,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets `state` and, by `bound` or `next_form`, how the call travels by RDMA; counts and times stay."""
+        """Sets `state` to QUEUED and `form` to `next_form`, or to the first form for `bound`; counts and times stay."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
@@ -161,15 +161,15 @@ class Call(Outgoing):
 
 
 class IncomingCall(Outgoing):
-    """A call of the peer, answered once by `Responder.reply`, `fail_call` or `drop`; it is sent as its own reply.
+    """A call of the peer, and the reply to it; answered once by `Responder.reply`, `fail_call` or `drop`.
 
     `decoder` is at the RPC call header. Its data stays valid until the answer, or until `ReplySent` if
     `Responder.reply` has returned True. `chunks` and `long` are those of the call until its reply is prepared, then
     those of the reply; but `long` is False once the Read chunks have arrived. `carried` has the bulk items that an
     extension received with the call, or is None. `payload` is the reply; `plan` says how it travels, None if its octets
-    are simply copied to a message. `held_octets` and `message_octets` count the memory of its Read chunks and of its
-    message. `sink` is the memory of its Read chunks, `sink_region` its registration until all RDMA Reads have
-    completed, of which `pending_reads` have not.
+    are simply copied to a message. `held_octets` counts the memory of its Read chunks, `message_octets` that of its
+    message, 0 for a short one. `sink` is the memory of its Read chunks, `sink_region` its registration until all RDMA
+    Reads have completed, of which `pending_reads` have not.
 
     The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
     other fields keep their defaults.

@@ -18,9 +18,10 @@ _UNREPORTED_SENDS_MAX = 16
 class CallWindow:
     """Counts the credits of version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
-    This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
-    and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` calls, of which `unanswered` have
-    arrived. `promised` True: the peer may make all of them before the first reply has stated their number.
+    This side asks for `requested` unanswered calls, and `in_flight` are unanswered. The peer permits `allowed` of them,
+    which never exceeds `requested` and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted`
+    calls, of which `unanswered` have arrived. `receives_wanted` receives must be posted. `promised`: the peer may make
+    all granted calls before the first reply has stated their number, not only one.
     """
 
     __slots__ = ("allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
@@ -39,7 +40,7 @@ class CallWindow:
         self.receives_wanted = (granted if promised else 1) + SPARE_RECEIVES
 
     def admit(self, message: Outgoing) -> int:
-        """Counts a message that is about to be sent: a call as in flight, a reply or refusal as the end of a call.
+        """Counts a message that is about to be sent: a call as in flight, a reply or refusal as the end of the peer's.
 
         Returns the credit word of its header: the calls requested, in a call; the calls granted, in other messages.
         """

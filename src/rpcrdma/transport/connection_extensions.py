@@ -95,8 +95,8 @@ def _tables(extensions: tuple[Extension, ...]) -> _Tables:
 class Extensions:
     """The extensions of one connection: passes received messages and errors to them, and sends their messages.
 
-    The endpoint creates the object and sets `requester` and `responder`, which are None at an end without that half.
-    `links` maps the name of each extension to its `ExtensionLink`.
+    The endpoint sets `memory`, `requester` (None at an end that makes no calls) and `responder` (None at an end that
+    takes none). `links` maps the name of each extension to its `ExtensionLink`.
     """
 
     __slots__ = (
@@ -144,12 +144,12 @@ class Extensions:
     def take_properties(self, told: PropertySet, rows: Mapping[int, Property]) -> Properties:
         """Decodes the peer's properties, and stores each extension's in its `ExtensionLink.peer` if all are valid.
 
-        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. `rows`: those of
-        the version. Returns the decoded properties of the version; if the peer has not sent its receive size and a
-        property of an extension implies it, with that size.
+        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. `rows`: the
+        properties of the version by number. Returns their values, with the receive size that a property of an extension
+        implies if the peer has not sent one.
 
         Raises:
-            DecodeError: a value is invalid; nothing is stored.
+            DecodeError: a value is invalid, or a property is repeated; nothing is stored.
         """
         values = dict(told)
         decoded = []
@@ -210,8 +210,8 @@ class Extensions:
 
         A wait for the answer to that message ends with `ExtensionRefused`; otherwise `Extension.on_error` is called.
         `message`: a received message of any kind. `invalidated`: the handle that the message's Send invalidated, or
-        None. Returns False, with nothing done, if the message is no error, if no extension sent the refused message, or
-        if a handle was invalidated.
+        None. Returns False, with nothing done, if the message is no error, if it refuses none of the latest messages
+        of extensions, or if a handle was invalidated.
         """
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
@@ -278,5 +278,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error about the peer's message `xid`, or ends the connection instead, as `Outbox.refuse` does."""
+        """Sends an error about the peer's message `xid`; ends the connection if the peer does not read its errors."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

@@ -57,20 +57,20 @@ _PIECE = Kind.PIECE
 
 
 class Endpoint:
-    """One end of an RPC-over-RDMA connection over a queue pair: passes received messages to its requester or responder.
+    """One end of an RPC-over-RDMA connection over a queue pair.
 
-    Create the endpoint before the queue pair connects: it posts receives at once. A client connects with
-    `config.private_data()`; a server accepts each request of a peer. With `reverse` a client also takes calls, and a
-    server may make some (RFC 8167) after `Requester.allow`; without it a reverse call is discarded.
+    `requester` makes calls, `responder` answers them; each is None at an end without such calls. The endpoint posts
+    receives at once, so create it before the queue pair connects. A client connects with `config.private_data()`; a
+    server's endpoint accepts the request itself. With `reverse` a client also takes calls, and a server may make some
+    (RFC 8167) after `Requester.allow`; without it a reverse call is discarded.
 
     Args:
         qp: the queue pair, which the owner of the endpoint drives.
         pd: the protection domain that registers the memory of calls and replies.
         config: the settings.
         role: client or server.
-        buffers: memory for Read chunks (responder), which at a server also accounts for arrived messages; None: new
-            memory.
-        reverse: whether the connection may have calls in the reverse direction, too, see above.
+        buffers: memory for Read chunks, and at a server the bound on that of arrived messages; None: new memory.
+        reverse: whether the connection may have calls in the reverse direction, too.
         receive_pool: memory for arriving messages of `receive_octets`, which connections may share; None: a pool of its
             own. Unused if an extension has `Extension.receives`.
         dialects: the supported versions, the preferred one first; peers that do not know the others understand the last
@@ -167,7 +167,7 @@ class Endpoint:
 
     @property
     def unanswered(self) -> bool:
-        """Whether this end is a client that has sent its transport properties and has none from the server yet."""
+        """Whether this end is a client that has sent its properties and got neither the server's nor a refusal."""
         return self._introduction.unanswered
 
     @property
@@ -285,7 +285,7 @@ class Endpoint:
 
     @property
     def wanted_octets(self) -> int:
-        """The octets of memory for Read chunks that the first call that waits for memory needs; 0: no call waits."""
+        """The octets of memory for Read chunks that the first waiting call needs; 0: no call waits for memory."""
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
@@ -321,7 +321,7 @@ class Endpoint:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Ends the connection after all posted Sends, or at once if it is not established; one `Closed` follows.
+        """Ends the connection after all posted Sends, or at once if it is not established; the last event is `Closed`.
 
         Messages that wait for `send_held` are sent first, as far as credits allow. No effect after the end.
         """
@@ -329,7 +329,7 @@ class Endpoint:
         self._qp.disconnect()
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now, without waiting for posted Sends; `reason` goes into `Closed`."""
+        """Ends the connection now, without waiting for posted Sends; `Closed` has `reason`, or an earlier failure."""
         self._qp.abort(reason)
 
     def next_event(self) -> EndpointEvent | None:
@@ -353,7 +353,7 @@ class Endpoint:
         return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 
     def on_time(self, now_s: float) -> None:
-        """Sends a delayed first message, or aborts the connection, at an expired deadline; then call `progress`."""
+        """At an expired deadline sends a delayed first message or aborts the connection; then `progress` is due."""
         self._introduction.on_time(now_s)
         self._stall.on_time(now_s)
 
@@ -442,9 +442,8 @@ class Endpoint:
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
         """Refuses a message that no handler took, passes an error to its extension, or silently discards the message.
 
-        `message`: the message; None if the version demands to discard it. `invalidated`: the handle that its Send
-        invalidated, or None. The connection ends if there is such a handle, since only the answer to a call may
-        invalidate one.
+        `message`: the message; None if the version demands to discard it. `invalidated`: the handle that the message's
+        Send invalidated, or None. A handle ends the connection: only the answer to a call may invalidate one.
         """
         session = self._session
         if message is not None and message.kind is Kind.REPLY and message.refusal is not None:

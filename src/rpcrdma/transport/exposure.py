@@ -41,8 +41,8 @@ class Exposure:
     """The memory of one call that is registered, so that the responder can read arguments and write results.
 
     `regions` are the registrations. `chunks` are the call's chunk lists, which name this memory; `segments` is the
-    number of their segments. `inline` is the payload of the call's message. `targets` is the memory for the results of
-    the Write chunks, `reply_view` that for a long reply. `end` or `abandon` ends the registrations.
+    number of their segments. `inline` is the payload of the call's message. `targets` is the memory of each Write
+    chunk (empty: None), `reply_view` that of the Reply chunk, or None. `end` or `abandon` ends the registrations.
     """
 
     __slots__ = ("_pd", "_segment_octets_max", "chunks", "inline", "regions", "reply_view", "segments", "targets")

@@ -139,7 +139,7 @@ class Extension:
             extension. Properties of a peer that granted credits first arrive later, and are stored without a call.
         on_error: called with the peer's error about one of its last messages, unless an `ExtensionLink.ask` takes it.
         on_closed: called at the connection's end, opened or not, to release what `ExtensionLink.state` keeps.
-        receives: makes the memory for all messages of one connection, of at least so many octets; one extension has it.
+        receives: makes a connection's memory for messages of up to the given octets; at most one extension has it.
         reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
         without_calls: used instead at ends that take no calls: same name and codes, other properties; None: this one.
     """
@@ -185,7 +185,7 @@ class ExtensionHost(Protocol):
         """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error with the reason `refusal` about the peer's message `xid`, or ends the connection instead."""
+        """Sends an error about the peer's message `xid`; ends the connection if the peer does not read its errors."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -319,7 +319,9 @@ class ExtensionLink:
         Raises:
             ExtensionRefused: the peer refused the message; `Extension.on_error` is not called.
             TransportClosed: the connection has ended, before the answer or already, or is not open yet.
-            LocalProtocolError, TypeError: see `send`; or the connection has no event loop (LocalProtocolError).
+            LocalProtocolError: the extension's `headers` lack the type or flag, the version has no extensions, the body
+                is too long, or the connection has no event loop.
+            TypeError: a piece of the body is no contiguous buffer of octets.
             Exception: an exception that the extension gives to `answer`.
         """
         future = self.asked.new_future()
@@ -329,7 +331,7 @@ class ExtensionLink:
         """Ends the wait of `ask` for the answer to the message `xid`; returns False if no `ask` waits for the answer.
 
         Args:
-            xid: the transaction identifier of the message.
+            xid: the XID of the message.
             value: the result of `ask`; an exception is raised by it.
         """
         return self.asked.end(xid, value)
@@ -337,10 +339,9 @@ class ExtensionLink:
     def carry(self, carrier: Carrier) -> None:
         """Has a carrier decide which later calls of this side travel in messages of the extension.
 
-        No effect at an end that makes no calls. Replaces an earlier carrier of the connection.
-
         Args:
-            carrier: takes a call, or leaves it to the messages of the version.
+            carrier: takes a call, or leaves it to the messages of the version; replaces an earlier one of the
+                connection. Unused at an end that makes no calls.
         """
         if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
@@ -348,10 +349,9 @@ class ExtensionLink:
     def batch(self, batcher: Batcher) -> None:
         """Has a batcher join the short calls and replies that this side sends in one turn of the event loop.
 
-        No effect in a version without extensions. Replaces an earlier batcher of the connection.
-
         Args:
-            batcher: joins the messages.
+            batcher: joins the messages; replaces an earlier one of the connection. Unused in a version without
+                extensions.
         """
         if self._hub.session.dialect.introduces:
             self._hub.session.batcher = batcher
@@ -446,12 +446,12 @@ class ExtensionLink:
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of a call in an extension message: sends the call again, or fails it.
+        """Handles a refusal that came in a message of the extension: sends the refused call again, or fails it.
 
         Returns False if no sent call has this XID.
 
         Args:
-            xid: the transaction identifier of the call.
+            xid: the XID of the call.
             refusal: the reason, by which the carrier of the call may send it again (`CarriedCall.form_after`).
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
@@ -462,7 +462,7 @@ class ExtensionLink:
         """Ends a sent call of this side with an error; returns False if no sent call has this XID.
 
         Args:
-            xid: the transaction identifier of the call.
+            xid: the XID of the call.
             error: the error that the call raises.
         """
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
@@ -471,7 +471,7 @@ class ExtensionLink:
         """Refuses a call of the peer before its delivery; ends the connection if the peer does not read its errors.
 
         Args:
-            xid: the transaction identifier of the call.
+            xid: the XID of the call.
             cause: the reason, which the protocol version's error message states.
             limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
                 `SEGMENTS`.
@@ -479,7 +479,7 @@ class ExtensionLink:
         self._hub.refuse(xid, Refusal(cause, limit=limit))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
-        """Refuses a message with an error of the extension.
+        """Refuses a message with an error of the extension; ends the connection if the peer does not read its errors.
 
         Args:
             message: the peer's message.

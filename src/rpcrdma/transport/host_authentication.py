@@ -99,8 +99,8 @@ def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APP
     """Prepares a context for host authentication: TLS 1.3 alone, the peer must show a certificate, one ALPN name.
 
     `context`: the context, with certificate, key and authorities; it is changed. `role`: the role of this end, for
-    which the context must be made. `application`: the ALPN name. Returns `context`, which itself
-    does not check host names: `proved_host` compares them.
+    which the context must be made. `application`: the ALPN name. Returns `context`, which itself does not check host
+    names: `proved_host` compares them.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.
@@ -209,7 +209,7 @@ class HostAuthenticator:
         Returns the value to send; None if nothing is to be sent.
 
         Raises:
-            HostAuthenticationFailed: the handshake or the peer's identity is not accepted, or no value is expected.
+            HostAuthenticationFailed: the peer refuses or is not accepted, the handshake fails, or no value is expected.
         """
         try:
             return self._receive(value)

@@ -184,7 +184,7 @@ def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
 def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
     """Returns, and does not raise, the exception for a refusal by the peer; the message has the remedy.
 
-    `alert`: the TLS alert description as a number, or the name that OpenSSL has for it.
+    `alert`: the TLS alert description as a number, or OpenSSL's name for it, such as "UNKNOWN_CA".
     """
     found = next((row for code, row in _ALERTS.items() if alert in {code, row[0]}), None)
     words, remedy = found[1:] if found is not None else (f"TLS alert {alert}", "")

@@ -118,9 +118,10 @@ class Introduction:
 
     @property
     def may_grant(self) -> bool:
-        """Whether this side may send messages that only grant credits before the opening, where `MAY_LEAVE` has them.
+        """Whether this side may send a message that only grants credits before the connection is open.
 
-        A server always may, a client after the server's properties, or a piece of them, have arrived.
+        A server always may; a client may once the server's properties, or a piece of them, have arrived. The state of
+        the connection must allow the message as well (`MAY_LEAVE`).
         """
         session = self._session
         answered = session.peer is not None or session.statistics.pieces_received > 0
@@ -315,7 +316,7 @@ class Introduction:
         """Handles the server's refusal of this client's version or properties.
 
         Begins again with a version that the server names and this client speaks, other than the refused one. Ends the
-        connection if there is none, if properties were refused, and if the server's properties have arrived before.
+        connection if there is none, if properties were refused, or if host authentication has begun.
         `message`: the error. Returns True: the message is handled.
         """
         refusal = message.refusal
@@ -368,10 +369,10 @@ class Introduction:
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Finds the time of the next `on_time`: of a client's delayed first message, or the end of host authentication.
+        """Returns when `on_time` is due: for a client's delayed first message, or to end hanging host authentication.
 
-        `now_s`: the present time in seconds, from which a new deadline counts. Returns the time on the same clock; None
-        without a deadline.
+        `now_s`: the present time in seconds, from which a new deadline counts. The result is on the same clock; None:
+        no deadline.
         """
         if self._wait_s is not None:
             self._due_s = now_s + self._wait_s
@@ -379,10 +380,9 @@ class Introduction:
         return self._due_s
 
     def on_time(self, now_s: float) -> None:
-        """Handles a deadline that has expired at `now_s`.
+        """Acts if the deadline has expired at `now_s`, in seconds; no effect before.
 
-        A client sends its first message, which it has delayed by `settle_s` (see the constructor). Host authentication
-        that takes too long ends the connection.
+        A client sends its delayed first message; the connection ends if host authentication is not complete.
         """
         if self._due_s is None or now_s < self._due_s:
             return

@@ -64,11 +64,11 @@ class MessageWindow:
     next such message therefore waits until the peer has used a credit of the previous one, which has then arrived.
     `_unproven` is the number of messages that the peer must still send until this arrival is certain; 0: it is certain.
 
-    Calls of this side: at most `requested` are to be unanswered at once; `allowed` is the number that the peer was seen
-    to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance` messages. The
-    peer may send `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is
-    the most messages for which `reserve` adds credits to those of calls and replies at any time. `low`: the peer may
-    have at most half of the credits that it should have, so `refresh_due` may be True.
+    Of this side's calls `in_flight` are unanswered; at most `requested` should be, and `allowed` is the number that the
+    peer was seen to take, at least one. Of the peer's calls `unanswered` are unanswered, and `granted` may be. This
+    side may send `balance` messages. The peer may send `outstanding` messages as far as this side knows; some of them
+    may be on their way. `reservable` is the most messages for which `reserve` adds credits to those of calls and
+    replies at any time. `low`: the peer may have at most half of its credits left, so `refresh_due` may be True.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """

@@ -75,7 +75,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts `octets` of a call; returns False, and counts none, beyond the connection's or `room`'s bound."""
+        """Counts `octets` of messages; returns False, and counts none, beyond the connection's or `room`'s bound."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False

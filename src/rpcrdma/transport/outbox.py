@@ -203,7 +203,7 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends waiting messages as far as credits allow; no effect with a `Batcher`: see `send_held`."""
+        """Sends waiting messages as far as credits allow; no effect with a `Batcher`: only `send_held` does."""
         if self._session.batcher is None:
             self.send_held()
 
@@ -272,7 +272,7 @@ class Outbox:
 
     @property
     def backlog(self) -> bool:
-        """Whether more Sends lack a completion than with a peer that reads its messages (see `may_owe`)."""
+        """Whether more Sends lack a known completion than a peer that reads its messages leaves (`may_owe`)."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 

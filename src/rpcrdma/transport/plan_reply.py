@@ -204,8 +204,8 @@ def write_results(
         payload: the encoded reply.
         offered: the call's chunk lists.
         qp: the queue pair.
-        statistics: counts the reply and its RDMA Writes.
-        carried: whether an extension carried the call, which is counted there.
+        statistics: counts the call by its chunks, a reply in the Reply chunk, and the RDMA Writes.
+        carried: whether an extension carried the call, which then does not count as short.
     """
     echo: list[WriteChunk] = []
     written: list[BulkItem] = []

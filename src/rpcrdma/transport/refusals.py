@@ -30,8 +30,9 @@ _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
 class ChunkRefused(RpcError):
     """Raised for a call whose chunks the responder could not read, or whose reply does not fit them.
 
-    In version 1 also for a repeated call that has run before, and whose reply the responder keeps no longer. The call
-    must not be sent again unchanged. `hint`: the remedy, appended to the message. `refusal`: the reason.
+    In version 1 also for any other reason than the version, such as a repeated call that has run before, and whose
+    reply is not kept. The call must not be sent again unchanged. `hint`: the remedy, appended to the message.
+    `refusal`: the reason.
     """
 
     def __init__(self, hint: str = "", refusal: Refusal = _CHUNKS_REFUSED) -> None:
@@ -42,9 +43,9 @@ class ChunkRefused(RpcError):
 class CallRefused(RpcError):
     """Raised for a call that the responder refused for another reason than its version or its chunks.
 
-    The responder did not run the call, except where the header of the reply was too long (`Cause.HEADER`), and where
-    there was no memory for the reply or, to a repeated call that has run before, it is not kept (`Cause.SYSTEM`).
-    `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
+    The responder has run the call only if the header of the reply was too long (`Cause.HEADER`), or if there was no
+    memory for the reply, or the call was repeated and its reply is not kept (`Cause.SYSTEM`). `refusal`: the reason.
+    `hint`: words appended to the message, such as a possible cause.
     """
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:

@@ -1,8 +1,7 @@
 """The requester: sends calls, exposes their memory and takes replies, in the forward or the reverse direction.
 
 When a call has a credit, it is planned (`plan_call`), its memory is registered (`exposure`), and it is sent. Its memory
-is invalidated before any reply or refusal is reported. The memory of an abandoned call is fenced at once. Its credit is
-held until the reply comes or the connection ends, since the responder may still be working on it.
+is invalidated before any reply or refusal is reported. An abandoned call is fenced at once, and holds its credit.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ _tuple = tuple.__new__
 class Requester:
     """The calls of this side in one direction: sends them, exposes their memory, adds replies to the session's events.
 
-    `carrier` decides which calls an extension carries; None: no extension does.
+    A message that ends a call takes effect once no Send may read the call's arguments any more. `carrier` decides which
+    calls an extension carries; None: no extension does.
     """
 
     __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier", "early", "untimed")
@@ -108,7 +108,7 @@ class Requester:
     def allow(self) -> None:
         """Permits a server to call its client, whose upper layer is ready for calls (RFC 8167 section 6).
 
-        No effect at a client, or if the client's transport properties state that it takes no calls.
+        No effect at a client, without reverse calls, or if the client's transport properties state that it takes none.
         """
         self._allowed |= self._session.reverse_support is not ReverseSupport.NONE
 
@@ -381,7 +381,7 @@ class Requester:
         return True
 
     def _put_off(self, call: Call, end: Callable[[], object]) -> bool:
-        """Enters in `early` the function `end`, which ends `call`; returns False, with no effect, if it has one."""
+        """Has `end`, which ends `call`, called after the call's Send; returns False if another such function waits."""
         entered = self.early.setdefault(call, end) is end
         self._session.statistics.bad_xids += not entered
         return entered

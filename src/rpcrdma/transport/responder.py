@@ -88,8 +88,8 @@ class Responder:
         """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
         `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False if
-        the call's Send invalidated a handle (`invalidated`, else None), for which the caller ends the connection. It
-        also ends if the peer exceeds its credits or does not read replies.
+        the call's Send invalidated a handle (`invalidated`, else None), for which the caller ends the connection. This
+        method ends it if the peer exceeds its credits or does not read replies.
         """
         if invalidated is not None:
             return False
@@ -169,7 +169,7 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Acts as `on_unreadable`, for a client; returns False in version 1, whose headers mark no message a call."""
+        """Refuses an unreadable call at a client; returns False, with no effect, in version 1 or if `invalidated`."""
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
@@ -261,13 +261,13 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply to an ordinary call, besides bulk `items` of these octets; 0: no room."""
+        """Returns the most octets of an ordinary reply besides its bulk items, whose lengths are `items`; 0: none."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
+        """Answers a call: sends the reply, or an error if it fits neither message nor chunks, or there is no memory.
 
         After the connection's end it only frees the call's memory. Returns whether the payload's buffers are in use
         until `ReplySent`. Raises LocalProtocolError if it was answered before; other errors also abort the connection.
@@ -346,7 +346,7 @@ class Responder:
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of the planned reply to the `IncomingCall` `message`, just before its Send.
+        """Posts the RDMA Writes of a planned reply, just before its Send; `message` is the `IncomingCall`.
 
         Returns the gather list of the reply's message, empty if a chunk or an extension's messages have the whole
         reply; None, with nothing done, if an extension carries the reply and needs more credits.

@@ -114,7 +114,7 @@ class TransportStatistics:
     """Reports received about refused transmissions of the round-trip extension."""
 
     def counters(self) -> TransportStatistics:
-        """Returns a copy of the counters alone: of the statistics of a client, without those of calls."""
+        """Returns a copy of the counters alone, without what a subclass adds, such as the calls of a client."""
         return TransportStatistics(*_COUNTERS(self))
 
 
