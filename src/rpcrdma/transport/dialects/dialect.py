@@ -85,7 +85,7 @@ class Dialect(Protocol):
         """
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
-        """Returns the largest messages, and the use of remote invalidation, that hold without transport properties.
+        """Returns the largest messages, and the use of remote invalidation, as long as the peer has sent no properties.
 
         `own`: this side's private data. `peer`: the peer's, which version 2 ignores; None if the peer sent none.
         """
@@ -97,7 +97,7 @@ class Dialect(Protocol):
 
         A message may go out if `balance` is positive and, for a call, `in_flight` is less than `allowed`; then `admit`
         takes its credit. `on_arrival` is called for every received message if `counts_arrivals`. Before each Send
-        `receives_wanted` receives are posted. Only while `low` may `refresh_due` be True.
+        receives are posted until there are `receives_wanted`. Only while `low` may `refresh_due` be True.
 
         Args:
             config: the settings, which have the numbers of calls to request and to grant.
@@ -113,7 +113,7 @@ class Dialect(Protocol):
         """
 
     def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
-        """Encodes the header of a piece of a continued message, other than the last piece, with this credit field.
+        """Encodes the header of a continued message's piece other than the last, with `credit_word` as credit field.
 
         Called only if the version can continue messages (`Geometry.piece_header`).
         """
@@ -121,13 +121,14 @@ class Dialect(Protocol):
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message.
 
-        Returns the message, of `Kind.UNREADABLE` if it is faulty and to be refused; None if it must be silently
-        discarded. Every piece of a continued message but the last gives a `Kind.PIECE` and is stored; the last piece
-        gives the whole message. Each further piece of a message that was refused gives a `Kind.PIECE` and is dropped.
+        Returns the message, of `Kind.UNREADABLE` if it is faulty and to be refused, for some faulty replies a
+        `Kind.REPLY` that fails its call; None if it must be silently discarded. Every piece of a continued message but
+        the last gives a `Kind.PIECE` and is stored; the last piece gives the whole message. Each further piece of a
+        message that was refused gives a `Kind.PIECE` and is dropped.
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a server's message before the opening, which may also refuse this version in an older one's format.
+        """Decodes a server's message before the connection is open; a refusal may be in the format of an older version.
 
         Returns the message; None if it must be silently discarded.
         """

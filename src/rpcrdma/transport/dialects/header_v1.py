@@ -140,7 +140,7 @@ def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """Encodes any version 1 header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
+    """Encodes any version 1 header, also forbidden ones, for tests with hostile peers and of other decoders."""
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         out = bytearray(
             FIXED.pack(header.xid, header.version, header.credits, RDMA_MSG if isinstance(header, RdmaMsg) else 1)

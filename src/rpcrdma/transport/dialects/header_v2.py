@@ -155,7 +155,7 @@ def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_ha
 
 
 def encode_header(header: Header) -> bytes:
-    """Encodes any version 2 header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
+    """Encodes any version 2 header, also forbidden ones, for tests with hostile peers and of other decoders."""
     if isinstance(header, Rdma2Msg | Rdma2NoMsg):
         header_type = RDMA2_MSG if isinstance(header, Rdma2Msg) else RDMA2_NOMSG
         return encode_message(header_type, header.xid, header.credits, header.flags, header.inv_handle, header.chunks)

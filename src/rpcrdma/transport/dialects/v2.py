@@ -213,8 +213,8 @@ class Version2:
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
-        Returns the message, of `Kind.UNREADABLE` if it is to be refused (a faulty reply: see `_Head.refused`);
-        `Kind.PIECE` for a piece that is stored (the last one gives the message) or dropped; None to discard silently.
+        Returns the message; `Kind.UNREADABLE` for one to be refused, for a faulty reply a `Kind.REPLY` that fails its
+        call; `Kind.PIECE` for a piece that is stored (the last one gives the message) or dropped; None to discard it.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -335,7 +335,7 @@ class Version2:
         """Decodes an extension's message; stores a piece of one. `flags`: the extension's own bits of the flags.
 
         Returns the message, after the last piece the whole one; `Kind.PIECE` for an earlier piece. A message that
-        exceeds a bound or interrupts another one is UNREADABLE, or a REPLY that fails its call: see `_Head.refused`.
+        exceeds a bound or interrupts another one is UNREADABLE, or a REPLY that fails its call.
         """
         start = PREFIX_OCTETS
         if head.more or not self._assembly.idle:
@@ -374,8 +374,8 @@ class Version2:
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
         """Gives up a faulty message, further pieces of it, and an unfinished message that it interrupts.
 
-        `limit`: the number of chunks or segments that this side takes, 0 for other causes. Returns the refused message
-        of `head.refused`; its `broken` is the XID of the call whose unfinished reply the message interrupts, or None.
+        `limit`: the number of chunks or segments that this side takes, 0 for other causes. Returns the message, as
+        UNREADABLE or a REPLY that fails its call; `broken` is the XID of the call whose reply it interrupts, or None.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
@@ -384,8 +384,8 @@ class Version2:
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
         """Stores a piece of a continued message; returns None after the last one: `Assembly.release` has the message.
 
-        Returns otherwise the `Inbound` of the piece, which is to be refused if the piece interrupts another message or
-        exceeds a bound. `payload`: the octets of the piece.
+        Returns otherwise the `Inbound` of the piece; if it interrupts another message or exceeds a bound, UNREADABLE
+        or a REPLY that fails its call. `payload`: the octets of the piece.
         """
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
@@ -393,7 +393,7 @@ class Version2:
     def _stepped(self, head: _Head, step: Step) -> Inbound:
         """Returns the `Inbound` of a message for the assembly's `step`: `Kind.PIECE` for a KEPT or DROPPED piece.
 
-        A message that interrupts another (FOREIGN) or exceeds a bound (TOO_LONG) is faulty: see `_Head.refused`.
+        For FOREIGN (it interrupts another message) and TOO_LONG it is UNREADABLE, or a REPLY that fails its call.
         """
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
