@@ -105,11 +105,11 @@ class RoundTripConfig:
     """The length of a placeable segment, a power of two: a page, so that data can be passed on as pages. 0: no
     segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
-    """The transmissions of the longest request that this side takes."""
+    """The most transmissions of a request that this side takes; 1 to 8."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
-    """The transmissions of the longest response that this side sends."""
+    """The most transmissions of a response that this side sends; 1 to 8."""
     promises_max: int = 256
-    """Receives of this side, beyond the first of each reply, that may be promised at any time; 0 to 4096."""
+    """The most credits that the peer gets at any time for messages of replies beyond the first of each; 0 to 4096."""
     costs: Costs = field(default_factory=Costs)
     """The costs by which `Preference.AUTO` decides."""
 

@@ -109,7 +109,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Returns receive buffers of a connection, of at least `octets` each; others of that size may share memory."""
+        """Returns receive buffers of a connection, of at least `octets` each; connections share the memory."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
@@ -234,11 +234,11 @@ class _Connection:
     def on_continue(self, message: ExtensionMessage) -> None:
         """Handles a further transmission of the open group, one call or reply; the last one delivers the call or reply.
 
-        A fault, such as that no group is open, ends the group, fails calls and is reported to the peer.
+        A fault, such as that no group is open, ends the group, fails the call of a reply and is reported to the peer.
         Further transmissions of a group that was given up are discarded.
 
         Raises:
-            DecodeError: a request's header does not decode, or its whole payload does not begin a call with its XID.
+            DecodeError: unless a reply is open, the header does not decode, or the payload begins no call with its XID.
         """
         group = self._group
         if group is None and message.xid in self._dropped:
@@ -312,7 +312,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts memory of an incomplete call or reply; over the limit, refuses the call, or fails the reply's call."""
+        """Counts memory of an incomplete call or reply; over a limit drops it, and refuses or fails the call."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -401,8 +401,8 @@ class _Connection:
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
         """Discards a faulty transmission and the incomplete message, reports the fault, fails calls of faulty replies.
 
-        `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: the
-        faulty transmission, whose memory is released; None for a message that the extension does not own.
+        `fault`: the fault, which the Report Error states. `bad`: names the faulty transmission. `message`: the faulty
+        transmission, whose memory is released; None for a message that the extension does not own.
         """
         group = self._group
         self.close()

@@ -31,8 +31,8 @@ __all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "
 class Arrived(NamedTuple):
     """One received transmission in memory.
 
-    `octets` is its length and `payload_end` the end of its payload, both from the start of its header. A short
-    transmission has no `buffer`, as none of it is in placeable segments.
+    `octets` is its length and `payload_end` the end of its payload, both from the start of the version's header. A
+    short transmission has no `buffer`, as none of it is in placeable segments.
     """
 
     buffer: SlabBuffer | None
@@ -91,8 +91,8 @@ class Group:
         """Checks that a Transmit Continue is the next transmission of this call or reply.
 
         Raises:
-            TransmissionFault: the XID, the type of the first transmission or the number is another; or the transmission
-                has payload and the first one had none.
+            TransmissionFault: the XID, the type of the first transmission or the number is not the expected one; or the
+                transmission has payload and the first one had none.
         """
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)

@@ -299,7 +299,7 @@ def decode_report(data: Buffer, start: int) -> Report:
     """Decodes the body of a Report Error, which extends from offset `start` to the end of `data`.
 
     Raises:
-        DecodeError: the octets are no such body, or others follow.
+        DecodeError: the octets are no such body, or further ones follow it.
     """
     reader = Reader(data)
     reader.pos = start

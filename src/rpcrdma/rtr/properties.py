@@ -213,7 +213,7 @@ def encode_transmission_limit(count: int) -> bytes:
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes the value of a property that limits transmissions (see `encode_transmission_limit`), which fills `data`.
+    """Decodes, from the whole of `data`, a property that limits the transmissions of a request or a response.
 
     Raises:
         DecodeError: `data` is not one word.

@@ -207,7 +207,7 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns memory in one piece for a message of up to `short_octets`; bulk data may stay in it, page-aligned."""
+        """Returns a piece of memory for a message of up to the store's `short_octets`; its bulk data begins a page."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
@@ -267,7 +267,7 @@ class SlabReceives:
         self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer to whose memory nothing refers; its slot is free again only if it was drawn last."""
+        """Takes back a buffer to whose memory nothing refers; its slot is free again only if no later one is drawn."""
         if isinstance(buffer, memoryview):
             shorts = self._store.shorts
             if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:

@@ -133,10 +133,10 @@ class Promises:
     """Accounts for the credits that the peer gets for the messages of its replies beyond the first one of each.
 
     `reserve` (`ExtensionLink.reserve`) grants them; all reservations together are at most `most` at any time. The peer
-    sends a reply when it has credits for all its messages. Other messages may have taken some of these, and this end
-    may replace them only when half of all credits are used. So as many as the longest reply so far needs are reserved
-    once more, for good: then its credits are always available, or on their way. The next reply may have up to `left`
-    such messages: then both reservations fit.
+    sends a reply when it has credits for all its messages. Its other messages may have taken some of these, which this
+    end may grant again only when half of all credits are used. Therefore the credits of the longest reply so far are
+    reserved a second time, for good: they are always available, or on their way. `left` is the most such messages of
+    the next reply: both its reservation and, if it becomes the longest, the second one then fit.
     """
 
     __slots__ = ("_longest", "_reserve", "_unreserved", "left")

@@ -61,7 +61,7 @@ def direct_results(
     rest = REPLY_ALLOWANCE_OCTETS + call.results + sum((size + 3) & ~3 for size in call.result_items[len(sizes) :])
 
     def laid_out(items: tuple[int, ...], locations: int, stream: int = 0) -> GroupLayout | None:
-        """Lays out a reply with items in segments, `locations` octets of locations, and `stream` octets of others."""
+        """Lays out a reply with `items` in segments, `locations` octets of locations, `stream` octets of others."""
         return lay_out(
             link.prefix_octets + _RESPONSE_OCTETS + ITEM_OCTETS * len(sizes) + locations,
             link.prefix_octets + CONTINUE_OCTETS,
