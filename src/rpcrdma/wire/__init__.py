@@ -1,4 +1,4 @@
-"""Cursors over bytes and the CRC of iWARP: no I/O, no time, no randomness."""
+"""Octets in memory: the bounded reader, bulk memory, the CRC of iWARP, text of peers; no I/O and no randomness."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _TRIED = 4
 
 
 class PooledMemory(mmap.mmap):
-    """Memory of `octets` octets, zero at first, that begins with a page and that the system takes back at its end.
+    """Memory of `octets` (1 or more) zero octets that begins with a page and that the system takes back at its end.
 
     Its owner uses it for many calls: an RDMA device keeps it registered until it is freed. Its length must not change,
     since it may move then, and the device would go on with the old place.

@@ -92,8 +92,7 @@ class Layout(struct.Struct):
 class BulkItem:
     """An item marked for direct placement, not copied.
 
-    `at` is its offset in the reduced stream, `position` its offset in the unreduced stream (RFC 8166 section 3.4.5);
-    `data` excludes XDR padding.
+    `at` is its offset in the reduced, `position` in the unreduced stream (RFC 8166 section 3.4.5). `data` is unpadded.
     """
 
     __slots__ = ("at", "data", "position")
@@ -195,7 +194,8 @@ class Encoder(Payload):
         code: the type of an array's elements in the notation of `struct`.
         values: the elements, or the values of a run of fields.
         field: the name of the item in errors.
-        LocalProtocolError: a value does not fit its type, length or limit.
+        LocalProtocolError: a value does not fit its type, length or limit; or a text is no str, or has a surrogate that
+            stands for no octet (PEP 383).
     """
 
     __slots__ = ("removed",)
@@ -582,7 +582,7 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string, placed or in the stream, surrogates for octets not in UTF-8; DecodeError: see `bulk`."""
+        """Returns a string, placed or not, surrogates for octets not in UTF-8; DecodeError if cut or over `limit`."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:
