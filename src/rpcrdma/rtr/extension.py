@@ -109,7 +109,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Returns receive buffers of a connection, of at least `octets` each; connections share the memory."""
+        """Returns receive buffers of a connection, of at least `octets` each; those of equal size share memory."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align

@@ -278,5 +278,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error about the peer's message `xid`; ends the connection if the peer does not read its errors."""
+        """Sends `refusal` as an error about the peer's message `xid`; ends the connection if errors are left unread."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

@@ -353,7 +353,7 @@ class Endpoint:
         return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 
     def on_time(self, now_s: float) -> None:
-        """At an expired deadline sends a delayed first message or aborts the connection; then `progress` is due."""
+        """Sends a delayed first message or aborts the connection if that is due at `now_s`; `progress` must follow."""
         self._introduction.on_time(now_s)
         self._stall.on_time(now_s)
 

@@ -185,7 +185,7 @@ class ExtensionHost(Protocol):
         """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """Sends an error about the peer's message `xid`; ends the connection if the peer does not read its errors."""
+        """Sends `refusal` as an error about the peer's message `xid`; ends the connection if errors are left unread."""
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)

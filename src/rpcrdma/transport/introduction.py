@@ -107,7 +107,7 @@ class Introduction:
     def unanswered(self) -> bool:
         """Whether this end is a client that has sent transport properties and got neither the server's nor a refusal.
 
-        Always False at a server. True also after the server has shown by another message that it sends none.
+        Always False at a server. True also after another message has shown that the server sends no properties.
         """
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
 
@@ -212,7 +212,7 @@ class Introduction:
     def _go_without(self, message: Inbound) -> None:
         """Continues with the defaults if `message` shows that the peer sends no properties; only when INTRODUCING.
 
-        A grant shows this only if no properties are in pieces: otherwise it may be for further pieces, or among them.
+        A grant of credits shows it only if no side sends properties in pieces, which grants may precede or interrupt.
         """
         session = self._session
         if session.state is not State.INTRODUCING or message.kind in _NOT_AN_ANSWER:

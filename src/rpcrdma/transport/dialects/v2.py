@@ -324,7 +324,7 @@ class Version2:
         return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a server's early message: a refusal of version 2 in the format of RFC 8166, or any other message."""
+        """Decodes a server's early message, which may refuse version 2 in RFC 8166's format; None to discard it."""
         refused = decode_version_refused(data)
         if refused is None or refused.low > VERSION:
             return self.decode(data)
