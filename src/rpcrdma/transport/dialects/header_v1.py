@@ -161,8 +161,8 @@ def encode_header(header: Header) -> bytes:
     return bytes(out)
 
 
-def decode_header(data: Buffer, end: int | None = None) -> Header:
-    """Decodes the version 1 header that starts `data[:end]`; `end` None stands for the end of `data`.
+def decode_header(data: Buffer) -> Header:
+    """Decodes the version 1 header at the start of `data`.
 
     RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any version,
     every other message must have version 1.
@@ -170,7 +170,7 @@ def decode_header(data: Buffer, end: int | None = None) -> Header:
     Raises:
         DecodeError: the octets are no version 1 header, or a list is longer than `rpcrdma.limits` allows.
     """
-    reader = Reader(data, 0, end)
+    reader = Reader(data)
     xid, version, credits_, procedure = reader.take(FIXED, "fixed header")
     if procedure == RDMA_ERROR:
         return _decode_error(reader, xid, version, credits_)
