@@ -11,6 +11,7 @@ from rpcrdma.rtr.layout import (
     CONTINUE_OCTETS,
     ITEM_OCTETS,
     LOCATION_OCTETS,
+    RESPONSE_OCTETS,
     SEGMENT_OCTETS,
     GroupLayout,
     Peer,
@@ -44,8 +45,6 @@ from rpcrdma.xdr.codec import Payload
 
 __all__ = ["DirectedReply", "arguments_start", "directed"]
 
-_FIXED_OCTETS = 12
-"""The length of a Transmit Response without items."""
 _CREDENTIAL = 24
 """The offset of the credential in a call (RFC 5531 section 9)."""
 _AUTH = struct.Struct(">II")
@@ -248,7 +247,7 @@ class DirectedReply:
     def _lay_out(self, payload: Payload, frames_max: int, *, segments: bool) -> _Choice | None:
         link = self._link
         items = payload.items
-        header = link.prefix_octets + _FIXED_OCTETS
+        header = link.prefix_octets + RESPONSE_OCTETS
         inline = payload.length
         ways: list[Location | Way] = []
         sizes: list[int] = []

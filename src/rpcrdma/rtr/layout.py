@@ -37,6 +37,7 @@ __all__ = [
     "CONTINUE_OCTETS",
     "ITEM_OCTETS",
     "LOCATION_OCTETS",
+    "RESPONSE_OCTETS",
     "SEGMENT_OCTETS",
     "Frame",
     "GroupLayout",
@@ -48,6 +49,8 @@ __all__ = [
     "transmissions",
 ]
 
+RESPONSE_OCTETS = 12
+"""The length of a Transmit Response without items."""
 CONTINUE_OCTETS = 12
 """The length of a Transmit Continue."""
 ITEM_OCTETS = 12

@@ -13,6 +13,7 @@ from rpcrdma.rtr.layout import (
     CONTINUE_OCTETS,
     ITEM_OCTETS,
     LOCATION_OCTETS,
+    RESPONSE_OCTETS,
     SEGMENT_OCTETS,
     GroupLayout,
     Peer,
@@ -22,9 +23,6 @@ from rpcrdma.rtr.messages import ResultDirection, Way
 from rpcrdma.transport import REPLY_ALLOWANCE_OCTETS, CallToCarry, ExtensionLink, segments_needed
 
 __all__ = ["direct_results"]
-
-_RESPONSE_OCTETS = 12
-"""The length of a Transmit Response without items."""
 
 
 def direct_results(
@@ -61,9 +59,9 @@ def direct_results(
     rest = REPLY_ALLOWANCE_OCTETS + call.results + sum((size + 3) & ~3 for size in call.result_items[len(sizes) :])
 
     def laid_out(items: tuple[int, ...], locations: int, stream: int = 0) -> GroupLayout | None:
-        """Lays out a reply with `items` in segments, `locations` octets of locations, `stream` octets of others."""
+        """Lays out a reply: `items` in segments, `locations` octets of locations, `stream` of others; None: no room."""
         return lay_out(
-            link.prefix_octets + _RESPONSE_OCTETS + ITEM_OCTETS * len(sizes) + locations,
+            link.prefix_octets + RESPONSE_OCTETS + ITEM_OCTETS * len(sizes) + locations,
             link.prefix_octets + CONTINUE_OCTETS,
             rest + stream,
             items,
