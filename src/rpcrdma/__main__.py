@@ -6,7 +6,7 @@ __all__ = ["run"]
 
 
 def run() -> int:
-    """Runs `rpcrdma.cli.main.run`, and returns its exit status."""
+    """Runs `rpcrdma.cli.main.run`, and returns its exit status, or 130 if the import of that module is interrupted."""
     try:
         from rpcrdma.cli import main  # noqa: PLC0415 - a fifth of a second on slow machines
     except KeyboardInterrupt:

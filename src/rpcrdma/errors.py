@@ -271,7 +271,7 @@ class GarbageArguments(RpcError):
     """GARBAGE_ARGS: the responder could not decode the arguments and has not run the call.
 
     Args:
-        hint: words to append to the message.
+        hint: text for the end of the message, which begins with its separator.
     """
 
     def __init__(self, hint: str = "") -> None:
