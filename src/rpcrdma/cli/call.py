@@ -256,10 +256,9 @@ class _Call:
         """Returns the user's URL; a tcp:// URL without a port gets the program's port from the host's port mapper.
 
         Raises:
-            ConnectFailed: there is no port mapper, or it does not know the program; or `options.xprtsec` asks for
-                TLS, which the port mapper lacks, and `options.mount_in_clear`, with which the port mapper may be asked
-                without TLS, is not set.
-            RpcRdmaError: the port mapper's answer is an error, or is not there in time (CallTimeout).
+            ConnectFailed: no port mapper answers, or it does not know the program; or `options.xprtsec` asks for TLS,
+                which the port mapper lacks, and `options.mount_in_clear` does not permit to ask it without TLS.
+            RpcRdmaError: the port mapper's answer is malformed (DecodeError), or not there in time (CallTimeout).
         """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 

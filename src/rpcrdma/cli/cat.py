@@ -27,8 +27,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma cat`: writes the files at the URLs `args.url` to standard output; returns the exit status.
 
-    A file that fails, perhaps after a part of it was written, is reported, and the others follow. From its start on a
-    signal ends it at any point (`stop_at_once`).
+    A file that fails, perhaps after a part of it was written, is reported, and the others follow. A signal raises
+    `Stopped` at any point, even while standard output blocks.
 
     Raises:
         RpcRdmaError: a connection fails.

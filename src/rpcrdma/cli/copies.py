@@ -174,7 +174,7 @@ class Copies:
             dest: the destination as the user has named it.
             target: the path of the copy: `dest`, or a path in it.
             directory: whether `dest` is a directory.
-            taken: whether `target` is one.
+            taken: whether `target` is a directory.
 
         Raises:
             OSError: EISDIR: `target` is a directory. ENOTDIR: `dest` ends with a slash and is no directory. EEXIST:

@@ -35,9 +35,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
 
-    A URL above exports stands for all of these. An OSError about one URL (no such path, no access) is printed, and the
-    next URL follows. Raises RpcRdmaError if a connection fails, which ends the command after the table of the earlier
-    URLs.
+    A URL above exports stands for all of these. An error about one URL (OSError or UserAuthenticationFailed) is
+    printed, and the next URL follows. Raises RpcRdmaError if a connection fails, after the table of the earlier URLs.
     """
     failures = Failures()
     rows = []

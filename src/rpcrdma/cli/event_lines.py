@@ -28,8 +28,8 @@ _LAST_LINES_S = 2.0
 class _WaitingLines:
     """Writes lines to a file descriptor in a thread of its own; EVENT_LINES_MAX (1,000) of them wait at most.
 
-    `told` makes the line that takes the place of as many lines as it is called with. After a failed write all further
-    lines are discarded.
+    Further lines are lost, and the line that `told` makes of their number takes their place. After a failed write all
+    further lines are discarded.
     """
 
     def __init__(self, descriptor: int, told: Callable[[int], str]) -> None:
@@ -151,7 +151,7 @@ def _left_out(number: int) -> str:
 
 @contextlib.contextmanager
 def error_lines() -> Iterator[None]:
-    """Context manager: what is written to standard error, also by loggers, leaves by a thread (`ErrorLines`) meanwhile.
+    """Context manager: has a thread write what goes to standard error, also from loggers (`ErrorLines`).
 
     At exit the last lines are written, and standard error is as before.
     """

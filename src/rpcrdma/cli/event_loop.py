@@ -75,9 +75,9 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Runs the coroutine of a command in a new event loop, uvloop's if it is installed, and returns its result.
 
     The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a further SIGINT
-    or SIGTERM ends the process at once. Signals that the process ignores stay ignored, and a SIGHUP that a `HeldHangUp`
-    handles stays so. Outside the main thread no signal is handled. Exceptions of the coroutine propagate. A cancelled
-    coroutine that suppresses the CancelledError has its result returned all the same.
+    or SIGTERM ends the process at once, a further SIGHUP does nothing. Signals that the process ignores stay ignored,
+    and `HeldHangUp` stays the handler of SIGHUP if it is. Outside the main thread no signal is handled. Exceptions of
+    the coroutine propagate. The result of a cancelled coroutine that suppresses the CancelledError is returned.
 
     Raises:
         Stopped: the coroutine has raised CancelledError after a signal; the exception has the notes of that error.
@@ -107,8 +107,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 def stop_at_once() -> None:
     """Makes SIGINT, SIGTERM and SIGHUP, unless ignored, raise `Stopped` at any point of the main thread from now on.
 
-    It replaces the handlers of `run_async`, for commands without unfinished files, which need no orderly end. The end
-    of `run_async` restores the handlers before it.
+    It replaces the handlers of `run_async`, for commands without unfinished files, which need no orderly end. When
+    `run_async` ends, it restores the handlers that were there before it began.
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:

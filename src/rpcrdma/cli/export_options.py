@@ -57,9 +57,8 @@ class ExportArgument:
 
     `source` is a directory or a URL of fsspec. `origins` has the place (FILE:LINE) of the export under "", those of its
     keys "name" and "directory" or "url", and that of each setting in `own`; it is empty for exports of the command
-    line. `mistaken`: whether its table has mistakes.
-    `mistaken_terms` are the attributes with mistaken values, which are not in `own`. Without a valid name in the file,
-    `name` is the place of the export.
+    line. `mistaken`: whether the export's table has mistakes. `mistaken_terms` are the attributes with mistaken values,
+    which are not in `own`. Without a valid name in the file, `name` is the place of the export.
     """
 
     name: str
@@ -90,8 +89,8 @@ class ExportedRule:
     principals: Sequence[str] = ()
     certificates: Sequence[str] = ()
     origins: Mapping[str, str] = field(compare=False)
-    """The place of the rule or export under "", that of each setting by attribute: FILE:LINE, or its other origin; of
-    an export in a file also those of "name" and "directory" or "url"."""
+    """The place (FILE:LINE, "command line" or "default") of the rule or export under "", of each setting by attribute;
+    of an export in a file also of its keys "name" and "directory" or "url"."""
     mistaken: frozenset[str] = field(default=frozenset(), compare=False)
     """The attributes with mistaken values in a file; they have defaults instead, in a rule the export's values."""
 
@@ -122,11 +121,12 @@ class Exported(ExportedRule):
     """An export of a server with the values of all settings; the export's own terms act as the last of its `rules`.
 
     `name` is the path by which clients mount it. `source` is a directory of this machine, or the URL of a file system
-    of fsspec, whose answers are used for `fsspec_valid` seconds. `versions` are those of NFS, 3 and 4. `sync`: whether
-    replies wait for the disk. `mount_in_clear`: whether MOUNT is answered without TLS. `hidden`: whether lists leave
-    the export out. `reserved_port`: whether TCP calls that prove no user must have a port below 1024. `groups`: whether
-    a user's groups are those of the call ("client") or of the server's user database ("server"). `mount_point`: whether
-    a file system must be mounted at `source`. `missing` is "fail" if no server starts without `source`, else "skip".
+    of fsspec, whose answers are used for `fsspec_valid` seconds. `versions` (3, 4) of NFS serve it over `transports`.
+    `sync`: whether replies wait for the disk. `mount_in_clear`: whether MOUNT is answered without TLS. `hidden`:
+    whether lists leave it out. `reserved_port`: whether TCP calls that prove no user must have a port below 1024.
+    `groups`: whether a user's groups are those of the call ("client") or of the server's database ("server").
+    `mount_point`: whether a file system must be mounted at `source`. `missing` is "fail" if no server starts without
+    `source`, else "skip".
     """
 
     name: str
@@ -256,7 +256,8 @@ def parse_export(text: str) -> ExportArgument:
     looks whether the directory exists, which may block, EXPORT_ANSWERS_S (5) seconds at most.
 
     Raises:
-        ArgumentTypeError: `text` is no export, or ends in DIR:WORD: WORD is no option; DIR exists, but not DIR:WORD.
+        ArgumentTypeError: `text` is no export, or has an invalid or repeated option; or it ends in DIR:WORD, DIR
+            exists, DIR:WORD does not, and WORD is no option.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:
@@ -377,11 +378,7 @@ def host_or_network(text: str) -> str:
 
 
 def principal(text: str) -> str:
-    """Returns `text` unchanged if it is a principal of a rule: user@REALM or *@REALM.
-
-    Raises:
-        ArgumentTypeError: `text` is neither.
-    """
+    """Returns `text` unchanged if it is a principal of a rule, user@REALM or *@REALM; else raises ArgumentTypeError."""
     from rpcrdma.nfs.export.access_terms import check_principal  # noqa: PLC0415
 
     try:

@@ -36,9 +36,9 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma exports`: prints the exports of the servers at the URLs `args.url`; returns the exit status.
 
-    A URL with a path is an error (USAGE), which is printed, and no server is asked. An NfsError, as of a server without
-    an export for this host, is printed, and the other servers follow. Raises RpcRdmaError at the first server that does
-    not answer, refuses the calls themselves or breaks the protocol.
+    A URL with a path is an error (USAGE), which is printed, and no server is asked. An OSError, as of a server without
+    an export for this host, and UserAuthenticationFailed are printed, and the other servers follow. Raises RpcRdmaError
+    at the first server that does not answer, refuses the calls themselves or breaks the protocol.
     """
     for url in args.url:
         if url.path.strip("/"):

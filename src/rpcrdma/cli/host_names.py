@@ -137,9 +137,9 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(_NETWORKS_KEPT)
 def network_of(host: str) -> Network | None:
-    """Returns the network that the text of an address or a network has; None if `host` is neither, but a name.
+    """Returns the network of `host`, the text of an address or a network; None if it is neither, such as a name.
 
-    A network ends with the length of its prefix or its mask; None also for a mask of the host's bits (0.0.0.255).
+    A network ends with "/" and its prefix length or its mask; None also for a mask of the host's bits (0.0.0.255).
     """
     try:
         network = ipaddress.ip_network(host, strict=False)

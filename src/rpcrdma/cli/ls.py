@@ -68,7 +68,7 @@ class _Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One name of a listing.
+    """One entry of a listing; `name` is its name, or with --json its path.
 
     `attributes` are None if the server refuses to describe the entry (`refused`). They are also None for an export or
     directory above exports whose attributes were not read, which is shown as a directory. `target` is the target of a
@@ -86,8 +86,8 @@ class _Row:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma ls`: lists the files and directories at the URLs `args.url`; returns the exit status.
 
-    An OSError about one URL (no such file, no access) is printed, and the next URL follows. Raises RpcRdmaError if a
-    connection fails, which ends the command.
+    An error about one URL (OSError or UserAuthenticationFailed) is printed, and the next URL follows. Raises
+    RpcRdmaError if a connection fails.
     """
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
@@ -100,8 +100,8 @@ async def run(args: argparse.Namespace) -> int:
 async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: Url) -> None:
     """Prints the file or directory at the URL `top`; with -R also what is below it.
 
-    Exports below a directory are listed only if the directory is in no export itself. OSErrors are reported by
-    `failures`.
+    Exports below a directory are listed only if the directory is in no export itself. OSErrors and
+    UserAuthenticationFailed are reported by `failures`.
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 

@@ -32,8 +32,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma mkdir`: makes the directories at the URLs `args.url`; returns the exit status.
 
-    An OSError about one URL (it exists, no access) is printed, and the next URL follows. Raises RpcRdmaError if a
-    connection fails, which ends the command.
+    An error about one URL (OSError or UserAuthenticationFailed) is printed, and the next URL follows. Raises
+    RpcRdmaError if a connection fails.
     """
     failures = Failures()
     async with Servers(args, failures) as servers:

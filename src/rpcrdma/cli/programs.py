@@ -93,9 +93,9 @@ async def run(args: argparse.Namespace) -> int:
     well-known ones and those of --program; PROBED_PROGRAMS_MAX (256) at most.
 
     Raises:
-        RpcRdmaError: the port mapper does not answer or lists nothing, and nothing answers at the URL's port, not even
-            by a refusal; the port mapper does not answer, and the URL has no such port (tcp:// without one); or the
-            port mapper's answer is an error.
+        RpcRdmaError: the port mapper cannot be asked or lists nothing, and nothing answers at the URL's port, not even
+            by a refusal; the port mapper cannot be asked, and the URL has no such port (tcp:// without one); or the
+            port mapper's answer is malformed.
     """
     from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415
 

@@ -199,7 +199,7 @@ class RunningServer:
 
         Raises:
             HostAuthenticationFailed: a certificate is unfit.
-            ConnectFailed: the server cannot listen at an address.
+            ConnectFailed, LocalProtocolError: the server cannot listen at an address.
             NoAccessLog: the access log cannot be written.
             ValueError, OSError: an export cannot be served, or data of a removed export is lost; TimeoutError: a file
                 system does not answer.
@@ -350,7 +350,7 @@ def _restart(place: str, change: str) -> Mistake:
 def _least(exports: Sequence[Exported], at: Iterable[str]) -> XprtSec:
     """Returns the TLS protection that the server asks for with these exports at the URLs `at`.
 
-    It is "none" with an address of RDMA, which may wait for a restart: the exports refuse calls without TLS themselves.
+    It is "none" if a URL of `at` is for RDMA, where there is no TLS: exports then refuse calls without TLS themselves.
     """
     return "none" if any(url.startswith("rdma") for url in at) else least_protection(exports)
 

@@ -114,9 +114,10 @@ def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
     A signal or, with --stop-at-eof, the end of standard input asks it to stop. With --check, it checks the settings and
-    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed.
+    starts no server. Mistakes in the settings, and a ConnectFailed, as of an address in use, are printed.
 
     Raises:
+        LocalProtocolError: an option before the word `serve` has a value that is for clients alone.
         OSError: the state directory, the access log or an export that must be there cannot be used.
     """
     if args.config is not None and not args.check:

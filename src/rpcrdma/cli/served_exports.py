@@ -96,7 +96,7 @@ class ServedExports:
             return [export for export in absent if export.name in served]
 
     async def _serve(self, ready: list[Export]) -> None:
-        """Serves the exports `ready`, among which all are that are served now.
+        """Serves the exports `ready`, which include all that are served now.
 
         Raises ValueError if two exports have one name, OSError if an export cannot be served or a file system does not
         answer.

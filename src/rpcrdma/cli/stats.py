@@ -201,8 +201,8 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
     """Returns those of `columns` to omit, so that `rows` (texts by column) fit the width of the terminal if possible.
 
-    They are the first ones in the order of `_LEFT_OUT`, as few as make `rows` fit, or all in `_LEFT_OUT` if `rows`
-    cannot fit. Returns [] if standard output is no terminal.
+    They are taken in the order of `_LEFT_OUT`, the least important first, as few as make `rows` fit, or all of
+    `_LEFT_OUT` if `rows` cannot fit. Returns [] if standard output is no terminal.
     """
     if not sys.stdout.isatty():
         return []

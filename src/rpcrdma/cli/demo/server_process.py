@@ -27,8 +27,8 @@ class ServerProcess:
 
     As an asynchronous context manager it starts the process, yields itself when the server listens, and stops it at
     exit. The server also stops when its standard input ends, and so never outlives this process. `events` has the
-    events that the server has printed, `rdma_url` its URL. Entering raises `RpcRdmaError` if the server does not listen
-    within 30 s. Where root runs it, root on this machine has root's rights in the exports.
+    events that the server has printed, `rdma_url` its URL. Entering raises `RpcRdmaError` if the server ends or does
+    not listen within 30 s. Where root runs it, root on this machine has root's rights in the exports.
 
     Args:
         args: the parsed arguments of the command: the server gets their address, provider, protocol version, extension

@@ -306,7 +306,7 @@ def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -
 def check_open_files(soft: int, hard: int) -> Finding:
     """Returns the finding about RLIMIT_NOFILE, which bounds the connections and files of a server.
 
-    `soft` and `hard` are its limits, perhaps `resource.RLIM_INFINITY`. It is NOTE if `soft` is below 1024, else OK.
+    `soft` and `hard` are its limits, or `resource.RLIM_INFINITY`. The mark is NOTE if `soft` is below 1024, else OK.
     """
     unlimited = soft == resource.RLIM_INFINITY
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
