@@ -45,7 +45,7 @@ def find_mistakes(
     sources: ExportSources | None = None,
     served: Collection[str] = (),
 ) -> list[Mistake]:
-    """Returns a mistake (place, text) for each fault in files and each setting unfit for this machine, each once.
+    """Returns a mistake or warning for each fault in files and each setting unfit for this machine, each once.
 
     It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
     no socket and changes nothing.
@@ -261,7 +261,8 @@ def _at_and_above(directory: str) -> Iterator[str]:
 def _conflicts(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     """Returns the conflicts between settings (`conflicts`) as mistakes, at the places of the settings to blame.
 
-    If the value of any setting about TLS is itself mistaken, conflicts about TLS are left out.
+    If the value of a setting about TLS, `listen` or `rpcrdma-version` is itself mistaken, only the conflict about
+    `connections` is in the result.
     """
     exports = [*found.exports, *found.mistaken]
     rules = [rule for export in exports for rule in export.admitting]

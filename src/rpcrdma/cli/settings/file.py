@@ -369,7 +369,7 @@ class _File:
 
 
 def _shortened(text: str) -> str:
-    """Returns the text of a mistake; if it has over 500 characters, their number stands for those in the middle."""
+    """Returns the text of a mistake; beyond 500 characters, those in the middle are replaced by their number."""
     more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
     half = CONFIGURATION_FAULT_LETTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"

@@ -327,7 +327,7 @@ class _Line:
     def _terms(self, options: str, name: str) -> dict[str, Any] | None:
         """Returns the terms for a client's options, such as "rw,sync", by keys; `name` is that of the export.
 
-        Adds a mistake for each option that no key expresses. None: without that option a table would grant more than
+        Adds a mistake for each option that no key expresses. None: without that option a table might grant more than
         the line does, so that the client has to be left out.
         """
         terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
@@ -371,7 +371,7 @@ class _Line:
 
 
 def _number(value: str) -> int | None:
-    """Returns the number of the user or group `value`, -2 being the last one; None if there is none, as for -1."""
+    """Returns the user or group number of the text `value`, 2^32 - 2 for "-2"; None if it is none, as for "-1"."""
     if not re.fullmatch(r"-?[0-9]{1,10}", value) or abs(int(value)) >= 1 << 32:
         return None
     number = int(value) % (1 << 32)

@@ -23,9 +23,9 @@ _MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
     """Yields an error for each reason why no call can match a rule of an export, in the order of the rules.
 
-    The reasons: an earlier rule matches all calls that this rule could match; the rule admits principals, but none of
-    its flavors is of Kerberos; it names certificates, but the server has no certificate authorities (setting tls-ca,
-    `has_authorities`). Values that the configuration file has in a wrong form are not judged.
+    The reasons: an earlier rule matches all calls that this rule could match; the rule gives access to principals, but
+    none of its flavors is of Kerberos; it names certificates, but the server has no certificate authorities (setting
+    tls-ca, `has_authorities`). Values that the configuration file has in a wrong form are not judged.
     """
     above_all = _RulesAbove()
     for rule in export.rules:
@@ -189,7 +189,7 @@ def _trusts_all(rule: ExportedRule) -> bool:
 
 
 def _whole_families(hosts: Sequence[str]) -> set[int]:
-    """Returns the versions of IP whose addresses `hosts` has all: by "*", by none, or by 0.0.0.0/0 and ::/0."""
+    """Returns the versions of IP of which `hosts` has all addresses: both with "*" or no host; by 0.0.0.0/0 or ::/0."""
     if not hosts or ALL_HOSTS in hosts:
         return {4, 6}
     return {each.version for each in map(network_of, hosts) if each is not None and not each.prefixlen}
