@@ -291,6 +291,8 @@ def error(
 ) -> ExitStatus:
     """Prints an error on standard error, and as a JSON object on standard output if `errors_as_json` says so.
 
+    `errors_through` may have set another receiver of the object. An OSError of standard output is not raised.
+
     Args:
         message: The cause.
         hint: The remedy; "" if there is none.

@@ -199,7 +199,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def _has_no_path(error: OSError) -> bool:
-    """Returns whether an error has no path: Python names a file descriptor by its number."""
+    """Returns whether an error names no path; `filename` may also be the number of a file descriptor."""
     return error.filename is None or isinstance(error.filename, int)
 
 
