@@ -96,7 +96,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def size(self) -> int:
-        """The size in octets at the opening (with `ask=False`: the listing) or last `stat`, with own later changes."""
+        """The size in octets at the opening (the listing, after `ask=False`) or last `stat`, with own later changes."""
         return self._asynchronous.size
 
     def readable(self) -> bool:
@@ -459,7 +459,7 @@ class Writers:
     def end(self, loop: BackgroundLoop) -> None:
         """Closes all files at the end of the process; blocks, so that it must not run in the thread of `loop`.
 
-        Logs a warning for each binary file. If closing a file fails, the others are closed before the error is raised.
+        Logs a warning for each binary file that is open after `close_around`. An error is raised after all are closed.
         """
         try:
             self.close_around()

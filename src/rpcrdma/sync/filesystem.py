@@ -117,8 +117,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
         With `topdown` a directory precedes its subdirectories; the caller may remove names from the list of
         subdirectories, which are then not walked. `onerror` gets each OSError, as of a directory that cannot be listed;
-        None ignores them. The iteration raises RpcRdmaError if a call fails otherwise. For details
-        see `rpcrdma.NfsFilesystem.walk`.
+        None ignores them. The iteration raises RpcRdmaError if a call fails; see `rpcrdma.NfsFilesystem.walk`.
         """
         walk = functools.partial(self._asynchronous.walk, top, topdown=topdown, onerror=onerror)
         # One at a time: the caller may remove directories from the list before they are entered.
@@ -219,8 +218,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
         Files of `io`, and others of text or compressed data, around a binary file are closed before it. The log warns
         of a binary file that these have not closed: other objects may hold data for it. The connection stays open, and
-        the file system can be used further. No effect in a child process that inherited the file
-        system. Raises, after all of that, OSError or RpcRdmaError if data cannot be written.
+        the file system can be used further. No effect in a child process that inherited it by a fork. Raises, after all
+        of that, OSError or RpcRdmaError if data cannot be written.
         """
         if not self._loop.forked:
             try:
@@ -237,6 +236,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
 class MountedFilesystem(NfsFilesystem):
     """The file system of one export, made by `nfs_open`: `rpcrdma.nfs.MountedFilesystem` with calls that block.
+
+    `connection`, `url`, `export` and `listed_exports` are as there, the connection with calls that block.
 
     Args:
         filesystem: the asynchronous file system.
