@@ -248,8 +248,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         """Returns the octets from offset `start` up to offset `end` of the file, fewer only at its end.
 
-        The end is that at the opening. fsspec's caches call it to read. With the default cache, a read of at most two
-        blocks that continues the read before reads ahead. Raises OSError if the server refuses.
+        The file's end is that at the opening. fsspec's caches read by this method. With the default cache, a read of at
+        most two blocks that continues the read before also reads ahead. Raises OSError if the server refuses.
         """
         end = min(end, self.size)
         if end <= start:

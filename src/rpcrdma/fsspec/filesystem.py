@@ -46,7 +46,7 @@ class RdmaFileSystem(ServerFileSystem):
     Args:
         host: the server of paths that begin with a slash.
         port: the port of `host`, or without it of all servers whose paths name none.
-        mountport: the TCP port of MOUNT at `host`, or without it at all servers; or ports by HOST or HOST:PORT.
+        mountport: the TCP port of MOUNT at `host`, or without it at all servers; or a mapping of HOST[:PORT] to ports.
         options: the `options` of `rpcrdma.nfs_open`, or a dictionary of fields.
         files: the `files` of `rpcrdma.nfs_open`, or a dictionary of fields.
         auto_mkdir: whether missing directories above a written file are made, as tools for object stores expect.
@@ -278,7 +278,7 @@ class RdmaFileSystem(ServerFileSystem):
             path: a path or URL.
             mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
 
-        Raises the errors of `rpcrdma.NfsFilesystem.open`; OSError, RpcRdmaError: the server cannot be reached.
+        Raises the errors of `rpcrdma.NfsFilesystem.open`; OSError or RpcRdmaError if the export cannot be mounted.
         """
         place = self.place(path)
         if mode == "rb":

@@ -262,7 +262,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
     """Returns the `Mounts` of `server` that this process uses in the event loop `loop`; the first call makes it.
 
-    `Server` objects with the same `key` share it. A forked child gets objects of its own. It mounts no export.
+    `Server` objects with the same `key` share it. A forked child gets objects of its own. No export is mounted by that.
     """
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
@@ -285,7 +285,7 @@ def open_writers(server: Server, loop: asyncio.AbstractEventLoop) -> list[Closab
 
 
 def close_left_open(file: Closable) -> None:
-    """Closes a file of `open_writers`; with a warning in the log if it is a binary one, which may be below text."""
+    """Closes a file of `open_writers`; for an open binary file the log warns that others may hold data for it."""
     url = getattr(file, "full_name", None)
     if url is not None and not file.closed:
         warn_left_open(url)
@@ -305,8 +305,8 @@ async def close_mounts(server: Server) -> None:
 def close_all_mounts() -> None:
     """Closes this process's files open for writing, and its connections in all event loops that still run.
 
-    It is called as the process ends. Blocks, for each server of a loop, until the files open only for writing are
-    closed, and then up to 10 s for the connections. Errors are logged, and not raised.
+    It is called as the process ends. Blocks, for each server of a loop, until the files open for writing are closed,
+    and then up to 10 s for the connections. Errors are logged, and not raised.
     """
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():

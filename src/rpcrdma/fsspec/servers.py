@@ -81,7 +81,7 @@ class ServerPath(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of `path` in the cache `known`, the same for all spellings: without double slashes and "." above."""
+        """The key of `path` in the cache `known`: without double slashes, and without "." before the last name."""
         *above, last = self.path.split("/")
         return "/".join(("", *(name for name in above if name not in {"", "."}), last))
 
@@ -205,9 +205,9 @@ def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
 
 
 def strip_url(text: str, protocol: str) -> str:
-    """Returns `text`, a URL or a path, without its scheme: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
+    """Returns `text`, a URL or a path, without scheme and last slash: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
 
-    SERVER is HOST[:PORT][+MOUNTPORT]. `protocol` is the scheme of URLs, "rdma" or "nfstcp".
+    SERVER is HOST[:PORT][+MOUNTPORT], also for a URL with ?mountport=. `protocol` is the scheme, "rdma" or "nfstcp".
 
     Raises:
         TypeError: the path is no str.
