@@ -165,7 +165,7 @@ class _Call:
 
         Raises:
             JsonMismatch: the arguments are missing, no JSON, or not of the types of the procedure's arguments.
-            LocalProtocolError: the type of the result has no opaque data at a path of `--save`.
+            LocalProtocolError: `--save` has a path or file twice, or a path at which the result has no opaque data.
             OSError: a file that the JSON names ("@FILE") cannot be read.
         """
         from rpcrdma.xdr.codec import Encoder  # noqa: PLC0415

@@ -57,7 +57,7 @@ class HostNames:
     def renewed(self) -> HostNames:
         """Returns a new object whose `look_up` asks for all names anew.
 
-        There a name that the last `look_up` of this object had keeps its present addresses until it is found again.
+        In that object, a name from the last `look_up` of this one keeps its present addresses until it is found again.
         """
         renewed = HostNames(self._clock)
         with self._changed:

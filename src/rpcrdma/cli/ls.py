@@ -150,8 +150,8 @@ async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, sho
     """Prints the content of the directory `top`, and with -R of those below it, each sorted by name.
 
     A directory with over 20,000 entries is sorted in runs of that length, in the order of the listing. `shown_as` is
-    the path of `top` for headings. Failures are reported by `failures`; but without -l, -R and --json an OSError that
-    ends the listing of `top` is raised after the names before the error are printed.
+    the path of `top` in headings and in JSON. Failures are reported by `failures`; but without -l, -R and --json an
+    OSError that ends the listing of `top` is raised after the names before the error are printed.
     """
     args = listing.args
     prefix = shown_as.rstrip("/") + "/"

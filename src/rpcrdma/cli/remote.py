@@ -124,7 +124,7 @@ class Servers:
 
     Args:
         args: the parsed arguments, with the options of the connection.
-        failures: is set by `locate` to the URL and export that later errors concern; None: there is none to set.
+        failures: the object whose `url` and `export` `locate` sets, for later errors; None: the command has none.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:

@@ -312,7 +312,7 @@ def idle_s(args: argparse.Namespace, default: float) -> float | None:
 
 
 def plain_addresses(urls: Iterable[str]) -> list[str]:
-    """Returns `urls` up to "?", if any: the addresses, without providers, at which clients find the next run."""
+    """Returns each of `urls` up to its "?": the addresses, without providers, at which clients find the next run."""
     return [url.partition("?")[0] for url in urls]
 
 

@@ -400,7 +400,7 @@ async def _close_files(close: Callable[[], object]) -> None:
 
 
 async def _regularly(what: str, work: Callable[[], Awaitable[object]]) -> None:
-    """Calls and awaits `work` every 5 s until it is cancelled; logs its exceptions, with `what` it does.
+    """Calls and awaits `work` every 5 s until this is cancelled; logs the exceptions of `work` as "cannot `what`: ...".
 
     An exception is logged once while it repeats; with a traceback, unless it is an OSError.
     """

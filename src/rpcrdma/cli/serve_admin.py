@@ -52,7 +52,7 @@ class AdminAnswers:
     nfs4: Nfs4Service | None
     """The service of version 4; None: it is not offered."""
     away: Callable[[], Mapping[str, str]]
-    """Returns, by name of each export whose files cannot be reached, the cause."""
+    """Returns the cause for each export whose files cannot be reached, by the export's name."""
     reload: ConfigurationReload | None
     """Reads the configuration again; None: there is no file."""
     started_s: float = field(default_factory=time.monotonic)

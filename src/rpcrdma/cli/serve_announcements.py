@@ -34,9 +34,9 @@ def announce(
 ) -> None:
     """Announces where a server listens, its metrics and its exports, and hints at what clients will lack over TCP.
 
-    With `args.json`, events are put into `args.events`, and there are no hints. Without it, the addresses and
-    the metrics are printed on standard output and the hints on standard error; exports are logged at level INFO.
-    Raises OSError if standard output refuses the text.
+    With `args.json`, events are put into `args.events`, and there are no hints. Without it, the addresses and the
+    metrics are printed on standard output (under systemd in the journal) and the hints on standard error; exports are
+    logged at level INFO. Raises OSError if standard output refuses the text.
 
     Args:
         args: the settings.

@@ -53,7 +53,7 @@ class Setting:
     many: bool = False
     """Whether the value is a list: an array in the file, an option that may be repeated."""
     separator: str = ""
-    """The text between the items of a list that the option has as one argument; "": there is one item."""
+    """The text between the items of a list that the option has as one argument; "": an argument is one value."""
     default: Any = None
     """The value that holds without the setting, or a function that is called without arguments to make the value."""
     default_text: str = ""

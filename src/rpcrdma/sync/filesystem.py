@@ -237,7 +237,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 class MountedFilesystem(NfsFilesystem):
     """The file system of one export, made by `nfs_open`: `rpcrdma.nfs.MountedFilesystem` with calls that block.
 
-    `connection`, `url`, `export` and `listed_exports` are as there, the connection with calls that block.
+    `connection` is its connection, `url` the URL that was opened, `export` the name of the export, and `listed_exports`
+    are the names of all exports that the server lists.
 
     Args:
         filesystem: the asynchronous file system.
