@@ -62,7 +62,7 @@ async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
 
     Raises:
         NoSuchExport: no export contains `url` or is below it.
-        NfsError, RpcRdmaError: the other errors of `Servers.locate`.
+        NfsError, RpcRdmaError: the server refuses to mount, cannot be reached, or does not answer.
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 

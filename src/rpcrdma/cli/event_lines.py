@@ -179,9 +179,9 @@ def error_lines() -> Iterator[None]:
 def server_events() -> Iterator[EventLines]:
     """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
 
-    They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on, and the errors of
-    `console.error`. No record with an event is printed on standard error meanwhile, and others as the root logger's
-    level admits them. At exit the last lines are written, and the logging is as before.
+    They are the JSON objects in the attribute `event` of log records of `rpcrdma.server` from the level INFO on, and
+    the errors of `console.error`. Meanwhile standard error gets the records without an event alone, of the root
+    logger's level and above. At exit the last lines are written, and the logging is as before.
     """
     console.write(flush=True)
     lines = EventLines(sys.stdout.fileno())

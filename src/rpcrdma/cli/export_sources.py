@@ -48,7 +48,7 @@ class ExportSources:
         """Looks at the sources of `exports`; waits for the answers, EXPORT_ANSWERS_S (5) seconds at most.
 
         For exports that must be there it waits EXPORT_NEEDED_ANSWERS_S (30) seconds. A source that has not answered an
-        earlier look is not asked again; its time counts from that look. Failures are not raised: see `directory_of`.
+        earlier look is not asked again; its time counts from that look. `directory_of` raises the failures.
 
         Args:
             exports: the exports.

@@ -68,8 +68,8 @@ class HostNames:
     def look_up(self, hosts: Iterable[str]) -> None:
         """Looks up those of `hosts` that are names whose addresses are unknown or over 30 minutes old, 16 at a time.
 
-        Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most; later ones are taken when they come. Failures
-        are not raised: see `networks_of`. Raises OSError if no further thread can be started.
+        Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most; later ones are taken when they come.
+        `networks_of` returns the failures. Raises OSError if no further thread can be started.
         """
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if network_of(host) is None}

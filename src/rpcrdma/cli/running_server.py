@@ -95,7 +95,7 @@ class RunningServer:
         """Returns the new settings that the running server can take, and a mistake (place, text) for each other change.
 
         Settings and exports whose change needs a restart are in the result as they are now; new exports that need one
-        are left out. If no export were left, the result has all present exports. Changes nothing: see `apply`.
+        are left out. If no export were left, the result has all present exports. Changes nothing; `apply` does.
 
         Args:
             before: the settings in use.

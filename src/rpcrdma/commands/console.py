@@ -164,7 +164,7 @@ def write(text: str = "", *, flush: bool = False) -> None:
 def names(found: Sequence[str]) -> None:
     """Prints file names on standard output, one a line; control characters are escaped on a terminal alone.
 
-    Raises OSError as `write` does. For no names it prints nothing.
+    Raises OSError if the stream refuses them. For no names it prints nothing.
     """
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
@@ -172,12 +172,12 @@ def names(found: Sequence[str]) -> None:
 
 
 def data(line: str) -> None:
-    """Prints one line on standard output, with control characters escaped; raises OSError as `write` does."""
+    """Prints one line on standard output, control characters escaped; raises OSError if the stream refuses it."""
     write(printable(line) + "\n")
 
 
 def json_line(value: Any) -> None:
-    """Prints a value as JSON (`json_text`) on one line of standard output and flushes it; raises OSError as `write`."""
+    """Prints a value as JSON (`json_text`) on a line of standard output, and flushes it; raises OSError if refused."""
     write(json_text(value) + "\n", flush=True)
 
 
@@ -237,7 +237,7 @@ def write_error(text: str) -> None:
 
 
 def announce(line: str) -> None:
-    """Prints one line, with control characters escaped, on standard output; raises OSError as `write` does.
+    """Prints one line on standard output, control characters escaped; raises OSError if the stream refuses it.
 
     If standard error is systemd's journal, prints it there instead, with the priority of a notice.
     """
@@ -324,7 +324,7 @@ def table(
     headings: Sequence[str] = (),
     names: Collection[int] = (),
 ) -> None:
-    """Prints rows of text in aligned columns on standard output; raises OSError as `write` does.
+    """Prints rows of text in aligned columns on standard output; raises OSError if the stream refuses them.
 
     On a terminal, headings are bold unless NO_COLOR is set.
 

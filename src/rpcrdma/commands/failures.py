@@ -69,7 +69,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
     """Returns an exception as a dictionary for JSON.
 
     The keys are kind, message, path, url, errno, hint and exit_status; unknown values are None. `kind` is one of a few
-    words ("not_connected"), `errno` a name such as "ENOENT". An ExceptionGroup: see `describe`.
+    words ("not_connected"), `errno` a name such as "ENOENT". An ExceptionGroup has the values of its first error.
     """
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):

@@ -78,7 +78,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
     Raises:
         io.UnsupportedOperation: a transaction with another mode than "rb" and "wb".
-        OSError, ValueError, RpcRdmaError: without `opened`, as `OpeningFileSystem.open_async`.
+        OSError, ValueError, RpcRdmaError: without `opened`: the server refuses, a mode is unknown, or no answer comes.
 
     Shared by the methods:
         length, size: the most octets; None or negative: all up to the end of the file, or of the line.

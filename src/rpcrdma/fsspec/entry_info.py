@@ -49,7 +49,8 @@ async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEnt
     or "..".
 
     Raises:
-        FileNotFoundError: nothing exists there, or a link leads nowhere; and the other errors of `NfsFilesystem.stat`.
+        OSError: the server refuses; FileNotFoundError: nothing exists there, or a link leads nowhere.
+        RpcRdmaError: a call fails otherwise.
     """
     if base_name(path) in {"", ".", ".."}:
         return _info(name, await fs.stat(path)), None
@@ -71,8 +72,8 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
     The "name" of each is `prefix` + the entry's name. `seen` is called with (info, entry) of each entry that is no
     symbolic link. The info of a symbolic link to a file has the file's size and type; that of another link has the size
     0 and the type "other". An entry whose attributes or link the server refuses has the size None and the type "other";
-    a warning is logged, and `seen` is not called. Raises the errors of `NfsFilesystem.scandir`: OSError if the
-    directory cannot be read, RpcRdmaError if a call fails otherwise.
+    a warning is logged, and `seen` is not called. Raises OSError if the directory cannot be read, RpcRdmaError if a
+    call fails otherwise.
     """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []

@@ -63,7 +63,7 @@ class FsspecFile:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The attributes of the file by name, the result of `info`; raises the errors of `info`."""
+        """The attributes of the file by name, the result of `info`; raises OSError or RpcRdmaError as `info` does."""
         return self.info()
 
     @property

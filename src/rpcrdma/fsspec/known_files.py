@@ -128,9 +128,9 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Drops what is known of `path`, where `file` is open for writing, now and again when `file` has been closed.
+        """Drops the state of `path`, where `file` is open for writing, now and again when `file` has been closed.
 
-        In between nothing is cached for `path`. `forget` describes what is dropped.
+        The state of the directory is dropped as well. In between nothing is cached for `path`.
         """
         with self._lock:
             self._writers[file] = path
@@ -175,6 +175,6 @@ _BY_KEY: dict[tuple[int, str], KnownFiles] = {}
 
 
 def known_files(key: str) -> KnownFiles:
-    """Returns the cache that all file systems with the same `key` (see `Server.key`) share in this process."""
+    """Returns the cache that all file systems with `key`, that of a server and its options, share in this process."""
     process_key = (os.getpid(), key)
     return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

@@ -104,8 +104,8 @@ class Mounts:
 
         `path` is the path on the server, which begins with a slash. `prefix` is the server as the caller's path names
         it, which errors put before paths. Concurrent calls for the same directory, as from a copy of many files, share
-        one MKDIR, which goes on if one of the callers is cancelled. Raises OSError if the server refuses, and the
-        errors of `mounted`.
+        one MKDIR, which goes on if one of the callers is cancelled. Raises OSError if the server refuses, RpcRdmaError
+        if it cannot be reached.
         """
         task = self._making.get(path)
         if task is None:

@@ -118,10 +118,9 @@ class ServerFileSystem(AsyncFileSystem):
         return self.place(self.root_marker).server
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path, with the server and the ports that it is reached at; raises the errors of `place`.
+        """Returns the URL of a path or URL, with the server and the ports that it is reached at.
 
-        Args:
-            name: a path or URL.
+        Raises ValueError, LocalProtocolError or TypeError if `name` is none, or names no valid server.
         """
         place = self.place(name)
         return f"{self.protocol}://{place._replace(prefix=authority_of(place.server.url)).name}"
@@ -184,7 +183,7 @@ class ServerFileSystem(AsyncFileSystem):
         """Returns a context manager that mounts the export with `path`: `async with self._at(path) as (fs, at):`.
 
         `fs` is the export's file system, `at` the path in it. Raises ValueError if `path` names no server; entering
-        raises the errors of `MountedPath`.
+        raises NoSuchExport, or another OSError or RpcRdmaError of the mount.
         """
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         hint = None
@@ -270,7 +269,7 @@ class ServerFileSystem(AsyncFileSystem):
         """Asks the server about `place`, caches the answer, and returns it: (info of fsspec, directory entry).
 
         For a symbolic link, the root of an export, and a path that ends with "." or "..", the entry is None and nothing
-        is cached. Raises the errors of `info_at`, and of mounting the export.
+        is cached. Raises OSError if the server refuses, RpcRdmaError if it cannot be reached.
         """
         known = place.known
         changes = known.changes
@@ -395,7 +394,8 @@ class ServerFileSystem(AsyncFileSystem):
         """Returns whether `path` leads to an object, or is above an export; False if a link leads nowhere.
 
         Returns False also if a name on the way is no directory, links form a circle, a name is too long, or `path`
-        cannot be a path. Raises the other errors of `info`. `refresh`: asks the server even if the answer is cached.
+        cannot be a path. Raises OSError or RpcRdmaError where the server gives no answer. `refresh`: asks the server
+        even if the answer is cached.
         """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
@@ -403,7 +403,7 @@ class ServerFileSystem(AsyncFileSystem):
     def isdir(self, path: str) -> bool:
         """Returns whether `path` leads to a directory, or is above an export; False if nothing exists there.
 
-        Returns False also where `exists` does, as for a name below a file. Raises the errors of `exists`.
+        False also for a name below a file, or for links in a circle. Raises OSError or RpcRdmaError without an answer.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
@@ -411,7 +411,7 @@ class ServerFileSystem(AsyncFileSystem):
     def isfile(self, path: str) -> bool:
         """Returns whether `path` leads to a regular file, perhaps by symbolic links; False if nothing exists there.
 
-        Returns False also where `exists` does, as for a name below a file. Raises the errors of `exists`.
+        False also for a name below a file, or for links in a circle. Raises OSError or RpcRdmaError without an answer.
         """
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()

@@ -78,7 +78,7 @@ class BackgroundLoop:
 
     @property
     def in_use(self) -> bool:
-        """Whether a connection is open (registered by `keep`), or is being made (see `claims`)."""
+        """Whether a connection is open (registered by `keep`), or is being made (within `claimed_loop`)."""
         return bool(self.claims or self._closers)
 
     @property
@@ -248,7 +248,8 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
     """Returns a blocking method for a class derived from `Waits`, with the signature and docstring of `method`.
 
     `method` is a coroutine function of the asynchronous class. The blocking method runs the method of that name of
-    `self._asynchronous` in `self._loop`, returns its result and raises its errors and those of `WaitedLoop.run`.
+    `self._asynchronous` in `self._loop`, returns its result and raises its errors; LocalProtocolError or RuntimeError
+    if the loop has ended, or this process was forked from its own.
     """
     name = method.__name__
 
@@ -270,8 +271,8 @@ def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once:
     """Yields the items of the asynchronous iterator that `begin` makes, which `loop` runs.
 
     The calling thread blocks until the next `at_once` items are there, or all that are left, and yields these. An
-    exception of the iterator is raised after the items before it. Errors of `WaitedLoop.run` are raised, too. If the
-    caller stops early, the loop closes the iterator, without the caller waiting for that.
+    exception of the iterator is raised after the items before it, LocalProtocolError or RuntimeError if `loop` has
+    ended or is a parent process's. If the caller stops early, `loop` closes the iterator, without the caller waiting.
     """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

@@ -161,7 +161,7 @@ def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields a mistake for each host name without an address in the rules of an export and in its own terms.
 
     It is a warning if the server can serve the export without that host: `missing` is "skip", and no later rule gives
-    more (see `ExportedRule.gives_less_than`) than the rule that names the host. `names` must have looked up the hosts.
+    other or more rights, or asks for less proof, than the rule that names it. `names` must have looked up the hosts.
     """
     lacking: list[tuple[ExportedRule, OSError]] = []
     for rule in (*export.rules, export):

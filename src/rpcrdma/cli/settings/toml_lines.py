@@ -35,7 +35,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     """Returns the number, from 1, of the first line of each table and key of a TOML document, by its path.
 
     A path has the names from the top of the document down; the name of an array of tables is followed by the index,
-    from 0, of one of its tables. Keys within an inline table have no entry: see `line_of`.
+    from 0, of one of its tables. Keys within an inline table have no entry.
 
     Args:
         text: a document that `tomllib` accepts, whose lines end with a line feed.
@@ -95,7 +95,8 @@ def line_of_long_key(text: str) -> int | None:
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
     """Returns the line number, from 1, of the key at `path`, or of the nearest key or table above it that has one.
 
-    Returns 1 if none has. `lines` is the result of `key_lines`, which describes paths.
+    Returns 1 if none has. `lines` is the result of `key_lines`. A path has the names from the top of the document down,
+    with the index, from 0, of one of its tables behind the name of an array.
     """
     while path and path not in lines:
         path = path[:-1]
