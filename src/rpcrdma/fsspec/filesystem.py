@@ -235,9 +235,7 @@ class RdmaFileSystem(ServerFileSystem):
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
         """Makes an empty file, or empties or touches a file that exists; raises OSError if the server refuses.
 
-        Args:
-            path: a path or URL.
-            truncate: whether an existing file is emptied; otherwise its times are set to now.
+        `truncate`: whether an existing file is emptied; otherwise its times are set to now.
         """
         sync(self.loop, self._touch, path, truncate)
 
@@ -344,13 +342,12 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile | UpdatedFile) -> Writers:
-        """Registers a file; the end of the process, and the file system's `close`, close it if it still exists then.
+        """Registers a file, which `close` or the end of the process closes if it still exists then.
+
+        Returns the object that closes the file in the background if it is dropped; both wait for that.
 
         Args:
             file: a file open for writing.
-
-        Returns:
-            The object that closes such a file in the background, for which both wait.
         """
         mounts = self._mounts_here(file.path)
         mounts.note_writer(file)

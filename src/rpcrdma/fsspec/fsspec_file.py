@@ -30,7 +30,7 @@ class OpeningFileSystem(OwnLoop, Protocol):
     def note_writer(self, file: Any) -> Writers:
         """Registers a file open for writing, for the file system's `close` and the end of the process to close.
 
-        Returns the object that closes such a file in the background, for which both wait.
+        Returns the object that closes the file in the background if it is dropped; both wait for that.
         """
 
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:

@@ -70,11 +70,7 @@ class HeldFile(FsspecFile, io.BytesIO):
         return False
 
     def write(self, *_args: object) -> NoReturn:
-        """Refuses to change the file.
-
-        Raises:
-            io.UnsupportedOperation: always: the file is open for reading.
-        """
+        """Always raises io.UnsupportedOperation, since the file is open for reading."""
         raise io.UnsupportedOperation(f"{self.full_name} is open for reading")
 
     writelines = truncate = write

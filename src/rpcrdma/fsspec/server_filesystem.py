@@ -466,11 +466,7 @@ class ServerFileSystem(AsyncFileSystem):
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:
-        """Refuses: NFSv3 has no time of creation.
-
-        Raises:
-            io.UnsupportedOperation: always.
-        """
+        """Always raises io.UnsupportedOperation, since NFSv3 has no time of creation."""
         raise io.UnsupportedOperation(
             f"{self.unstrip_protocol(path)}: NFSv3 has no time of creation; `modified` has that of the last change"
         )
