@@ -173,7 +173,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Returns the first error at the port of `url` if no call was answered there, not even by a refusal; else None."""
+    """Returns the first error in `probed` at the port of `url`; None if any call there was answered, or refused."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 
@@ -181,7 +181,7 @@ def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
 async def _probe(
     host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
 ) -> _Probed:
-    """Makes NULL calls of a program at one port of `host`; returns the versions that answer, and why others do not.
+    """Makes NULL calls of the program `target` at `host`; returns the versions that answer, and why others do not.
 
     The first call has a version that does not exist, whose refusal names the server's versions; those and `versions`
     are called. `limited` bounds the probes at a time. Errors are part of the result, and not raised.

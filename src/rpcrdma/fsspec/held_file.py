@@ -24,7 +24,7 @@ _END_OCTETS = 1 << 16
 
 
 def first_read(path: str, entry: DirEntry) -> int | None:
-    """Returns the offset, in octets, from which to read a file when it is opened; None if readers may begin anywhere.
+    """Returns the offset, in octets, from which the opening reads the file `entry`; None if readers begin anywhere.
 
     The result is 0 for a file of up to 1 MiB, and 64 KiB before the end for a larger file if `path` ends as names of a
     format with an index at its end, such as .parquet or .zip.
