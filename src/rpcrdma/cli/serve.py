@@ -390,7 +390,7 @@ async def _wait(
 
 
 async def _close_files(close: Callable[[], object]) -> None:
-    """Calls `close` in a thread, and waits for its end, `_CLOSING_S` seconds at most; raises its exception.
+    """Calls `close` in a thread, and waits for its end, `_CLOSING_S` (5) seconds at most; raises its exception.
 
     A file system that hangs when a file is closed has that thread waiting; the next call closes other files.
     """

@@ -87,7 +87,7 @@ def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """Reads the standard output and the standard error of a process to their ends, and returns (output, errors).
 
     Raises:
-        PreprocessorFailed: one is longer than _OUTPUT_OCTETS_MAX, or they do not end within XDR_PREPROCESSOR_S seconds.
+        PreprocessorFailed: one is longer than 2 MiB (_OUTPUT_OCTETS_MAX), or they do not end within 20 seconds.
     """
     assert process.stdout is not None
     assert process.stderr is not None

@@ -453,7 +453,7 @@ class ServerFileSystem(AsyncFileSystem):
     def checksum(self, path: str) -> int:
         """Returns a number that changes with a file's content: a hash of its server, inode, size, mtime and ctime.
 
-        Asks the server. Raises the errors of `info`.
+        Asks the server. Raises OSError if it refuses, RpcRdmaError if it cannot be reached.
         """
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
@@ -462,7 +462,7 @@ class ServerFileSystem(AsyncFileSystem):
         )
 
     def modified(self, path: str) -> dt.datetime:
-        """Returns the time of a file's last modification, in UTC, from the server; raises the errors of `info`."""
+        """Returns the time of a file's last modification, in UTC, from the server; raises OSError and RpcRdmaError."""
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:

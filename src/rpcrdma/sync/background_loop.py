@@ -249,7 +249,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
     `method` is a coroutine function of the asynchronous class. The blocking method runs the method of that name of
     `self._asynchronous` in `self._loop`, returns its result and raises its errors; LocalProtocolError or RuntimeError
-    if the loop has ended, or this process was forked from its own.
+    if the loop has ended, or this process was forked from the one that has the loop's thread.
     """
     name = method.__name__
 

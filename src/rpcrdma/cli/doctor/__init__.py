@@ -53,7 +53,7 @@ def _place(text: str) -> Url:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma doctor`: checks this machine, and the server at `args.url` if that is not None.
 
-    Prints the findings; returns the exit status.
+    Prints the findings; returns the exit status, which is not DONE if one is a problem.
     """
     from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
 
