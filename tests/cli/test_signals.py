@@ -254,6 +254,34 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
     asyncio.run(main())
 
 
+_ABORTED = """\
+import asyncio, contextlib, signal, sys
+from rpcrdma.cli.event_lines import error_lines, server_events
+from rpcrdma.cli.stop_requests import stop_on_signals
+from rpcrdma.commands import console
+
+async def main():
+    on_signal = stop_on_signals(asyncio.Event())
+    on_signal(signal.SIGINT)
+    on_signal(signal.SIGTERM)
+
+json = "--json" in sys.argv
+console.errors_as_json({"event": "error"} if json else None)
+with error_lines(), server_events() if json else contextlib.nullcontext():
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.thorough
+@each_case("json", [False, True])
+def test_a_server_that_is_aborted_says_so(json: bool) -> None:
+    """Though threads write its lines, which end with the process."""
+    command = [sys.executable, "-c", _ABORTED, *(["--json"] if json else [])]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert (ran.returncode, ran.stderr) == (143, "error: aborted; calls in progress were not answered\n")
+    assert ran.stdout.startswith('{"event": "error"') is json
+
+
 @each_case("held", [False, True])
 @each_case(
     ("inherited", "terminals", "outcome"),

@@ -19,10 +19,12 @@ from typing import Any
 from rpcrdma.commands import console
 from rpcrdma.limits import EVENT_LINES_MAX
 
-__all__ = ["ErrorLines", "EventLines", "error_lines", "server_events"]
+__all__ = ["ErrorLines", "EventLines", "error_lines", "server_events", "write_last_lines"]
 
 _LAST_LINES_S = 2.0
 """How long the end of the server waits for a reader that has not taken the last lines."""
+_WRITING: list[_WaitingLines] = []
+"""The writers whose threads run."""
 
 
 class _WaitingLines:
@@ -41,6 +43,7 @@ class _WaitingLines:
         self._descriptor = descriptor
         self._thread = threading.Thread(target=self._write, name="events", daemon=True)
         self._thread.start()
+        _WRITING.append(self)
 
     def end(self) -> None:
         """Has the thread write the queued lines, and one about lost lines if need be, and end; waits 2 s at most.
@@ -52,6 +55,8 @@ class _WaitingLines:
             self._put_lost()
             self._lines.put(None)
         self._thread.join(_LAST_LINES_S)
+        if self in _WRITING:
+            _WRITING.remove(self)
 
     def _put(self, line: str) -> None:
         with self._guard:
@@ -138,6 +143,12 @@ class ErrorLines(_WaitingLines, io.TextIOBase):
     def isatty(self) -> bool:
         """Returns whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
+
+
+def write_last_lines() -> None:
+    """Has the threads write all lines queued, before the process ends without them; waits 2 s at most for each."""
+    for lines in tuple(_WRITING):
+        lines.end()
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from rpcrdma.cli.event_lines import write_last_lines
 from rpcrdma.cli.event_loop import HeldHangUp, has_terminal
 from rpcrdma.commands import console
 
@@ -20,7 +21,8 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
     """Installs a handler in the running event loop that sets `stop` on SIGINT and SIGTERM; returns the handler.
 
     The handler takes the number of the signal; a caller may call it with SIGHUP, too. Once `stop` is set, a further
-    SIGINT or SIGTERM ends the process at once, with a message and the status 128 + number; SIGHUP has no effect.
+    SIGINT or SIGTERM ends the process, with a message that waits 2 s at most for a reader of standard error, and as
+    long for one of --json, and the status 128 + number; SIGHUP has no effect.
     """
     loop = asyncio.get_running_loop()
 
@@ -31,6 +33,8 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
                 return
             # Threads may be stuck in a file system: no orderly way out is left.
             console.error("aborted; calls in progress were not answered")
+            # The threads that write the lines of a server end with the process.
+            write_last_lines()
             os._exit(128 + number)
         stop.set()
 
