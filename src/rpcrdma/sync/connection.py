@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from rpcrdma.aio.awaited_call import without_frames
 from rpcrdma.aio.client import connect as asynchronous
+from rpcrdma.aio.client.client_statistics import ClientStatistics
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.rpc.client_stub import WaitingCaller
 from rpcrdma.rpc.host_identity import HostIdentity, XprtSec
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, waiting
-from rpcrdma.transport import TransportStatistics
 from rpcrdma.wire.buffers import Memory
 
 __all__ = ["Connection", "connect"]
@@ -69,8 +69,8 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
         return self._asynchronous.principal
 
     @property
-    def statistics(self) -> TransportStatistics | None:
-        """A copy of the counters so far, summed over all transport connections of this object; never None."""
+    def statistics(self) -> ClientStatistics:
+        """A copy of the counters and call statistics so far, over all transport connections of this object."""
         return self._asynchronous.statistics
 
     @property

@@ -145,7 +145,6 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
             raise RpcRdmaError("the server failed; see its messages above")
     moved_s = time.perf_counter() - start
     assert negotiated is not None, "an RDMA connection"
-    assert statistics is not None, "an RDMA connection"
     different = await asyncio.to_thread(_compare, places, size)
     return Outcome(
         source=str(args.source or "python library and packages"),
