@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import ls
 from rpcrdma.cli.main import main
+from rpcrdma.cli.remote import Failures
 from rpcrdma.errors import UserAuthenticationFailed
 from rpcrdma.nfs.client import security_choice
+from rpcrdma.nfs.client.mount_client import NoSuchExport
 from support.cases import each_case
 from support.command_process import HANG_S
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.urls import Url
+    from rpcrdma.cli.remote import Servers
     from support.commands import Remote, StartServer
 
 
@@ -214,5 +218,28 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 
 
 def test_a_directory_is_an_export_whatever_the_order_of_the_names() -> None:
-    assert ls._is_among(["/a/b", "/a"], "/a/")
-    assert not ls._is_among(["/a/b"], "/a")
+    assert [] in ls._exports_below(["/a/b", "/a", "/ab"], "/a/")
+    assert ls._exports_below(["/a/b", "/ab"], "/a") == [["b"]]
+
+
+async def test_the_names_of_exports_are_split_once_at_any_depth(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server may list thousands of exports below 500 directories each."""
+    exports, split, right = ["/d" * 100 + f"/{number}" for number in range(9)], list[str](), ls._names
+
+    def names(path: str) -> list[str]:
+        split.append(path)
+        return right(path)
+
+    class Above:
+        async def locate(self, url: Url) -> None:
+            raise NoSuchExport(url.path, exports)
+
+    monkeypatch.setattr(ls, "_names", names)
+    listing = ls._Listing(argparse.Namespace(recursive=True, json=False, long=False, all=False), headed=True)
+    await ls._ls_url(listing, cast("Servers", Above()), Failures(), parse_url("tcp://server"))
+    out, said = capsys.readouterr()
+    assert out.endswith("\n" + "/d" * 100 + ":\n0\n1\n2\n3\n4\n5\n6\n7\n8\n")
+    assert said.count("no such file or directory") == len(exports)
+    assert sorted(split) == ["", *exports]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rpcrdma.cli.listing_format import attributes_json, long_columns
 from rpcrdma.cli.remote import Failures, Servers
@@ -29,6 +29,8 @@ _EXAMPLES = """\
 ls rdma://server/ lists the exports of a server as directories.
 """
 E = TypeVar("E")
+_Exports: TypeAlias = list[list[str]]
+"""Exports at or below a directory, each by the names that lead to it from there; [] is the directory itself."""
 
 _READLINKS_AT_ONCE = 16
 _SORTED_MAX = 20_000
@@ -105,21 +107,21 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, top: 
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 
-    # Without recursion, and for directories above exports without calls: a server may list exports of 500 names each.
-    waiting: list[tuple[Url, Sequence[str]]] = [(top, ())]
+    # Without recursion, and for directories above exports without calls: a server may list exports of 500 names each,
+    # and thousands of them, whose names are therefore split once.
+    waiting: list[tuple[Url, _Exports | None]] = [(top, None)]
     while waiting:
         url, exports = waiting.pop()
         with failures:
-            if not exports or _is_among(exports, url.path):
+            if exports is None or [] in exports:
                 try:
                     await _list_url(listing, servers, failures, url)
                     continue
                 except NoSuchExport as error:
-                    exports = exports or error.exports
-                    if not (below := _below(exports, url.path)):
+                    exports = _exports_below(error.exports, url.path) if exports is None else exports
+                    if not any(exports):
                         raise
-            else:
-                below = _below(exports, url.path)
+            below = _by_name(exports)
             await _list_exports(listing, servers, url, below)
             if listing.args.recursive:
                 prefix = url.path.rstrip("/") + "/"
@@ -264,33 +266,26 @@ def _names(path: str) -> list[str]:
     return [name for name in path.split("/") if name]
 
 
-def _is_among(exports: Sequence[str], path: str) -> bool:
-    """Returns whether `path` is one of `exports`."""
-    names = _names(path)
-    return any(_names(export) == names for export in exports)
-
-
-def _below(exports: Sequence[str], path: str) -> dict[str, list[str]]:
-    """Returns the names in the directory `path`, which is above some of `exports`, sorted.
-
-    The value of a name has the exports that are at or below the name, in the order of `exports`. {}: no export is
-    below `path`.
-    """
+def _exports_below(exports: Iterable[str], path: str) -> _Exports:
+    """Returns those of `exports` at or below the directory `path`, each as the list of names that lead to it there."""
     above = _names(path)
-    found: dict[str, list[str]] = {}
-    for export in exports:
-        names = _names(export)
-        if names[: len(above)] == above and len(names) > len(above):
-            found.setdefault(names[len(above)], []).append(export)
+    return [names[len(above) :] for names in map(_names, exports) if names[: len(above)] == above]
+
+
+def _by_name(exports: _Exports) -> dict[str, _Exports]:
+    """Returns the first names in `exports`, sorted; the value of each has the rests of the exports that begin so."""
+    found: dict[str, _Exports] = {}
+    for names in filter(None, exports):
+        found.setdefault(names[0], []).append(names[1:])
     return dict(sorted(found.items()))
 
 
-async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: dict[str, list[str]]) -> None:
+async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: dict[str, _Exports]) -> None:
     """Prints the names in `below` as directories; the value of a name has the exports at or below it.
 
     `url` is the URL of the directory that has the names; it is in no export. With -l or --json each name that is an
-    export itself is mounted, to read its attributes; if that raises OSError or UserAuthenticationFailed, the name is
-    printed without attributes, as is a name with exports below it alone.
+    export itself ([] is in its value) is mounted, to read its attributes; if that raises OSError or
+    UserAuthenticationFailed, the name is printed without attributes, as is a name with exports below it alone.
     """
     from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
 
@@ -300,7 +295,7 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
     rows = []
     for name, exports in below.items():
         attributes = None
-        is_export = _is_among(exports, prefix + name)
+        is_export = [] in exports
         if is_export and (args.long or args.json):
             try:
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
