@@ -298,11 +298,7 @@ def _is_alone(path: str, other: str) -> bool:
 
 
 def parse_root(text: str) -> ExportArgument:
-    """Parses an argument DIR or URL, a directory or file system that is exported as /.
-
-    Raises:
-        ArgumentTypeError: `text` is empty, or begins with ~.
-    """
+    """Parses DIR or URL, which is exported as /; raises ArgumentTypeError if `text` is empty, or begins with ~."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
     return ExportArgument("/", _source(text))
@@ -388,11 +384,7 @@ def principal(text: str) -> str:
 
 
 def certificate_name(text: str) -> str:
-    """Returns `text` unchanged if a certificate can name a host by it: a DNS name, an IP address or a URI.
-
-    Raises:
-        ArgumentTypeError: no certificate can have this name.
-    """
+    """Returns `text` unchanged if it is a DNS name, an IP address or a URI; else raises ArgumentTypeError."""
     try:
         host_name(text)
     except ValueError as error:
