@@ -112,7 +112,7 @@ class RemoteAccessError(RpcRdmaError):
     Args:
         reason: "invalid handle", "access rights", "bounds" or "wrap".
         handle: the steering tag (handle, rkey) that the peer named.
-        offset: the offset in the peer's request, in octets.
+        offset: the offset (tagged offset, virtual address) that the peer named, in octets.
         length: octets that the peer wanted to access.
     """
 
