@@ -124,7 +124,8 @@ class _Run:
         """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
 
         If the first transmission is not the newest, it ends without a reply. If the reply does not fit the chunks of
-        the newest transmission, that one gets an error, and the cache keeps the reply for a later transmission.
+        the newest transmission, that one gets an error, and the cache keeps the reply for a later transmission. Without
+        memory for a lasting copy of the reply, SYSTEM_ERR is stored and sent in its place.
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None

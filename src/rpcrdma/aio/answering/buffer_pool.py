@@ -247,8 +247,9 @@ class BufferPool:
 class BufferShare(Share):
     """The share of one connection in the memory of a `BufferPool`; implements `rpcrdma.transport.BufferSource`.
 
-    The function `room` of this module decides how much the share may hold. `BufferPool.share` makes the share, for one
-    connection of `client`.
+    `acquire` and `release` lend buffers; `reserve`, `take_in` and `give_back` count octets without one; `wait` calls a
+    function when there is room. The function `room` of this module decides how much the share may hold.
+    `BufferPool.share` makes the share of a connection of `client`.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -297,6 +298,7 @@ class BufferShare(Share):
 
         Raises:
             OutOfBuffers: `length` exceeds the size of the pool, or the share is closed and `outliving` is false.
+            OutOfMemory: the system has no memory.
         """
         pool = self._pool
         if length > pool.octets_max:
@@ -338,7 +340,7 @@ class BufferShare(Share):
     def reserve(self, octets: int) -> bool:
         """Counts `octets` as held by the connection, without a buffer, until `give_back`; returns whether it did.
 
-        Returns False, and counts nothing, if there is no room at present (see `wait`) or the share is closed.
+        Returns False, and counts nothing, if there is no room at present or the share is closed.
         """
         return self._count(octets, CLIENT_FREE_PARTS)
 
@@ -347,7 +349,7 @@ class BufferShare(Share):
 
         Returns False, and counts nothing, if there is no room at present or the share is closed. The octets add to what
         the connection holds by `reserve` and in buffers, but have more room: this method lets a client hold up to a
-        quarter of the pool's free memory (CLIENT_FREE_PARTS_ARRIVED), the others up to an eighth.
+        quarter of the pool's free memory (CLIENT_FREE_PARTS_ARRIVED), `reserve` and `acquire` up to an eighth.
         """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 

@@ -61,7 +61,7 @@ class HandlerRunner:
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
-        """The number of calls in worker threads and tasks, and of computations."""
+        """The number of calls that run in worker threads and tasks or wait for a thread, and of computations."""
         self._period = _Period()
         """Counts the calls in threads and tasks that began since the last call of `settle`."""
         self._past: list[_Period] = []
@@ -70,7 +70,8 @@ class HandlerRunner:
     def run(self, call: ServerCall) -> None:
         """Runs the handler of `call`, and then answers the call; called in the thread of the event loop.
 
-        `call.route.execution` decides where the handler runs: inline, as a task or in a thread. Only an inline handler
+        `call.route.execution` decides where the handler runs: inline, as a task or in a thread. An inline handler that
+        raises `WorkerNeeded` runs again in a thread, and one that yields goes on there. Only a handler that ends inline
         has ended when this method returns. A call without room for its results waits first. A handler that finds no
         memory while it runs (`OutOfBuffers`) is run again later if it may begin twice. All other errors of handlers
         become error replies. A call that still runs at the deadline of `drain` is never answered; a call after `drain`
@@ -211,7 +212,7 @@ class HandlerRunner:
         """Schedules another run of a call whose handler raised `error`, an `OutOfBuffers`; returns whether it did.
 
         Returns False if `error` is another error, the handler must not begin twice, the runner is drained, or the call
-        can never have its memory. The caller answers the call then.
+        can never have its memory, as after the end of its connection. The caller answers the call then.
         """
         if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
@@ -253,7 +254,7 @@ class HandlerRunner:
     def _start_worker(self, call: ServerCall) -> None:
         """Queues the handler of the call, or the generator `call.rest` of a handler that has begun, for a thread.
 
-        Raises what `Service.WAITS_FOR` raises; then nothing is queued.
+        Raises any error of `call.route.waits_for`, which names the resource that may block; then nothing is queued.
         """
         waits_for = call.route.waits_for
         thing = None if waits_for is None else waits_for(call.args)

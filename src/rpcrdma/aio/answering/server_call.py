@@ -303,6 +303,7 @@ class ServerCall(IncomingCall):
         Raises:
             OutOfBuffers: the share has no room for `length` octets at present, the whole pool is smaller, or the
                 connection has ended. A handler that must not begin twice gets memory also after that end.
+            OutOfMemory: the system has no memory; the reply is SYSTEM_ERR.
         """
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
@@ -336,10 +337,11 @@ class ServerCall(IncomingCall):
     def wait_for_room(self, resume: Callable[[ServerCall], None]) -> bool:
         """Returns whether the call must wait for memory for its results; if so, has `resume(call)` called later.
 
-        `resume` must call this method again. If the handler has bulk results and must not begin twice, this method
-        reserves memory for the largest results, counted in `reserved`; the call waits while there is no room for them.
-        Any other call, with bulk results or without, waits while its client is `BufferShare.crowded`, unless its
-        connection holds no memory and the handler may begin twice. After the end of the connection no call waits.
+        `resume` must call this method again. If the procedure has bulk results and its handler must not begin twice,
+        this method reserves memory for the largest ones of this call, counted in `reserved`: the call waits only while
+        they have no room. Any other call, with bulk results or without, waits while its client is
+        `BufferShare.crowded`, unless its connection holds no memory and the handler may begin twice. After the end of
+        the connection no call waits.
         """
         share = self.source.results
         if share.closed:
