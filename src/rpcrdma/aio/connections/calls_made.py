@@ -93,7 +93,7 @@ _PADS_WRONGLY: dict[str, None] = {}
 
 
 def status_of(error: BaseException) -> str:
-    """Returns the name under which statistics count a call that ended with `error` ("TIMEOUT"); "other" if unknown."""
+    """Returns the name by which statistics count a call that ended with `error`, as "TIMEOUT"; "other" if unknown."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), OTHER)
 
 
@@ -313,6 +313,7 @@ class CallsMade(ABC):
             ValueError: `placement` is unknown.
             TypeError: `timeout_s` is no number, or `args` is of another type.
             TransportClosed, CallTimeout, RpcError, DecodeError, LocalProtocolError, MessageTooLong: as `Caller.call`.
+            OutOfMemory: there is no memory for the result.
         """
         if placement:
             Preference(placement)

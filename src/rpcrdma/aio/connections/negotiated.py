@@ -33,11 +33,11 @@ class Negotiated:
     inline_receive_octets: int
     """Octets of the largest message that this side receives."""
     credits_requested: int
-    """Calls in flight that the client asked for."""
+    """Calls in flight that this side, as a client, asks for (`TransportConfig`); says nothing at a server."""
     credits_granted: int
     """Calls in flight that the server permits now."""
     remote_invalidation: bool
-    """Whether both sides permit remote invalidation (RFC 8797 section 4.1)."""
+    """Whether both sides permit remote invalidation (RFC 8797 section 4.1); in version 2, whether this side does."""
     crc: bool
     """Whether CRCs protect the octets on the wire."""
     inbound_reads: int

@@ -24,8 +24,8 @@ class RdmaCallsTaken:
     """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
     A turn is one run of the connection's event processing in the event loop. Once CONNECTION_TURN_S seconds have passed
-    since the first call of a turn, no further call is begun in that turn. The owner, the connection, sets `in_turn` and
-    resets `turn_ends_s` as these attributes say.
+    since the first call of a turn, no further call is begun in that turn. The owner, the connection, sets `in_turn`
+    while a turn runs, and sets `turn_ends_s`, the time after which no call is begun, to None at the turn's begin.
 
     Args:
         client: the connection, as the caller of the peer.

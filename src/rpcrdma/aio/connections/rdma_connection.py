@@ -470,8 +470,8 @@ class RdmaConnection(CallsMade):
     def _on_answered(self) -> None:
         """Sends what was posted for a call that was answered, refused or dropped outside of `_turn`.
 
-        At once if no call of the peer is unanswered and no message held back; else with others, in the loop's next
-        iteration.
+        At once, if no call of the peer is unanswered and short messages are not joined (`Endpoint.holds`); else with
+        others, in the loop's next iteration.
         """
         self._active_at = self._loop.time()
         if self._holds or self._endpoint.calls_unanswered:

@@ -40,11 +40,12 @@ class _Connection(ReverseCaller, Protocol):
 class TcpCallsTaken:
     """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
-    `on_call` names the bounds. A client (`active`) refuses calls beyond its bound and reads on, because the replies to
-    its own calls follow them. It ends the connection if the server leaves answers unread: if those to be sent have more
-    than RPC_UNSENT_REPLY_OCTETS_MAX octets, and more than a single reply may have. A client without `answering` drops
-    calls, and counts them in `dropped`. A server at its bounds stops reading; but while it has unanswered calls of its
-    own (`pending`), it reads on and holds the client's calls: it keeps their records and begins them later.
+    A client (`active`) refuses calls beyond its bound on unanswered calls and reads on, because the replies to its own
+    calls follow them. It ends the connection if the server leaves answers unread: if those to be sent have more than
+    RPC_UNSENT_REPLY_OCTETS_MAX octets, and more than a single reply may have. A client without `answering` drops calls,
+    and counts them in `dropped`. A server has bounds on unanswered calls and their octets, on unsent replies, and on
+    memory. At one of these it stops reading; but while it has unanswered calls of its own (`pending`), it reads on and
+    holds the client's calls: it keeps their records and begins them later.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -129,9 +130,9 @@ class TcpCallsTaken:
     def on_call(self, message: Buffer) -> None:
         """Answers the call in a received record, if the bounds permit it.
 
-        A server has bounds on unanswered calls and their octets, on unsent replies, and on memory; beyond these it
-        holds the call until `go_on`. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one
-        with SYSTEM_ERR. A draining server, and a client without services, drop the call without a reply.
+        A server beyond a bound (see the class) holds the call until `go_on`. A client with RPC_OUTSTANDING_CALLS_MAX
+        unanswered calls refuses a further one with SYSTEM_ERR. A draining server, and a client without services, drop
+        the call without a reply.
         """
         if self._active:
             if self._answering is None:
@@ -207,9 +208,9 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether a server at its bounds (see `on_call`) may read on and hold calls; changes nothing.
+        """Returns whether a server that is at a bound may read on, and hold the calls that it reads.
 
-        It may if calls of its own are unanswered and fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets are held.
+        It may while calls of its own are unanswered and held calls have fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets.
         """
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 

@@ -63,7 +63,7 @@ class TcpConnection(CallsMade):
     """One connection over TCP or a local stream socket that carries RPC in both directions, on either side.
 
     Args:
-        sock, active: the connected socket; whether this side has connected, as a client does.
+        sock, active: the connected socket (OSError: the peer has left); whether this side has connected, as a client.
         results, arguments: the memory for results, and the memory against which received calls are counted.
         record_octets_max: the bound on the octets of each call and each reply.
         idle_s: the seconds after which a server ends an idle connection; None or 0: never.
