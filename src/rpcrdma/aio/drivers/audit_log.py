@@ -62,7 +62,7 @@ class NotWritten(Exception):
 
 
 class AuditFile:
-    """A regular file as the destination of an audit log: only whole lines are appended, even to a full disk.
+    """A regular file as the destination of an audit log: only whole lines are appended, also when the disk is full.
 
     The file is created with mode 0600 if it does not exist. If it is renamed or removed later, as by logrotate, the
     next `write` opens the path again.

@@ -125,8 +125,10 @@ class _Direction:
 class CapturedStream:
     """One iWARP connection in a `PacketCapture`; each MPA frame becomes one or more TCP segments.
 
-    `PacketCapture.stream` makes the object, and describes the parameters; the constructor writes the TCP handshake into
-    `capture`. A stream with MPA markers is cut into segments at arbitrary places.
+    `PacketCapture.stream` makes the object; the constructor writes the TCP handshake into `capture`. `local` and
+    `remote` are IP address and port of each end. `active`: whether this end opened the connection; `deliberate`:
+    whether it breaks rules on purpose, which a TCP option of its SYN records. A stream with MPA markers is cut into
+    segments at arbitrary places.
     """
 
     def __init__(

@@ -29,9 +29,9 @@ class Timed(Protocol):
 
 
 class Alarm:
-    """Sets `due_s` to None (no alarm) at the loop time `due_s`, in seconds, and calls `action`, which may set it again.
+    """Calls `action` at the loop time `due_s`, in seconds, and sets `due_s` to None (no alarm) just before.
 
-    Takes effect only while a `DeadlineTimer` watches it. Setting `due_s` outside `action` takes a call of its `look`.
+    Works only while a `DeadlineTimer` watches it. After `due_s` is set outside `action`, call the timer's `look`.
     """
 
     __slots__ = ("_action", "due_s")

@@ -212,7 +212,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """Sets an alarm, unless one is set, that ends connection and driver in 2 s, or earlier (`_wait_quiet`)."""
+        """Sets an alarm, unless one is set, to end connection and driver in 2 s, or earlier if the peer is silent."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()

@@ -9,11 +9,11 @@ __all__ = ["THREAD", "keep_identity"]
 
 
 class _Thread(threading.local):
-    """What the calling thread has promised.
+    """The promise of the calling thread to keep its user, groups and capabilities.
 
     Attributes:
-        keeper: an event loop. Until it is closed, the thread must not change its user, groups or capabilities, not even
-            for a moment. None: the thread may change them.
+        keeper: an event loop, until whose closing the thread must not change them, not even for a moment. None: the
+            thread may change them.
     """
 
     keeper: asyncio.AbstractEventLoop | None = None

@@ -86,7 +86,7 @@ class Listener:
         return served
 
     def _asked_at(self, port: int) -> set[str] | None:
-        """Returns the IPv4 addresses asked for at a port where one socket has all of them; None: no such socket."""
+        """Returns the IPv4 addresses given to `listen`, if one socket serves all of IPv4 at the port; else None."""
         return next((asked for sock, asked in self._asked.items() if sock.getsockname()[1] == port), None)
 
     def _has_ipv4(self, port: int) -> bool:

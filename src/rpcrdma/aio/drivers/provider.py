@@ -87,7 +87,7 @@ class Driver(Protocol):
     def blocked(self) -> bool:
         """Whether `flush` has no effect, as the driver is closed or the network takes no data now.
 
-        As soon as the network takes data again, the driver calls `on_turn` (see `Link.open`).
+        As soon as the network takes data again, the driver calls the function `on_turn` that `Link.open` got.
         """
 
     @property

@@ -201,7 +201,7 @@ class RecordStream:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """Returns the tickets (see `send`) of messages that have not left completely, and drops these messages.
+        """Returns the tickets that `send` got with messages that have not left completely, and drops these messages.
 
         Called after the end of the stream.
         """

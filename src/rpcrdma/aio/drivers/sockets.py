@@ -298,8 +298,8 @@ def unanswered(where: str, after_s: float) -> ConnectFailed:
     """Returns the error for a server that did not answer in time.
 
     Args:
-        where: The URL of the server, or HOST:PORT.
-        after_s: The seconds that the caller waited.
+        where: the URL of the server, or HOST:PORT.
+        after_s: the seconds that the caller waited.
     """
     return ConnectFailed(f"{where} did not answer within {after_s:g} s; check the address, the port and any firewall")
 
@@ -314,9 +314,9 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
     """Returns the error for a server to which no connection can be made; the message names cause and remedy.
 
     Args:
-        host: The host of the server, as the user wrote it.
-        port: The port of the server.
-        error: The error of the socket.
+        host: the host of the server, as the user wrote it.
+        port: the port of the server.
+        error: the error of the socket.
     """
     refused = error.errno == errno.ECONNREFUSED
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
@@ -334,8 +334,8 @@ def cannot_listen(place: str, error: OSError | UnicodeError) -> ConnectFailed:
     If the address is in use, the process that has it is looked for, which may block for half a second.
 
     Args:
-        place: The URL, or HOST:PORT, of the address.
-        error: The error of the socket, or of a name that can be none of a host.
+        place: the URL, or HOST:PORT, of the address.
+        error: the error of the socket, or the UnicodeError of a text that cannot be a host name.
     """
     if isinstance(error, UnicodeError):
         error = OSError(_NOT_A_NAME)

@@ -144,7 +144,7 @@ class TlsSocket:
         Raises:
             HostAuthenticationFailed: the peer is not accepted, does not accept this end, or sends no TLS.
             BlockingIOError: nothing has arrived.
-            ConnectionError: the peer has closed the connection.
+            ConnectionError: the peer has closed the connection, or does not read.
             OSError: the connection has failed.
         """
         self._feed()

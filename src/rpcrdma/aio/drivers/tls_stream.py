@@ -47,7 +47,7 @@ class TlsRecordStream(RecordStream):
     def start_tls(
         self, reply: bytes, context: ssl.SSLContext, names: Sequence[HostName], on_secured: Callable[[TlsSocket], None]
     ) -> None:
-        """Answers a client's TLS probe with `reply`, and starts the handshake as the server; `on_record` calls it.
+        """Answers a client's TLS probe with `reply`, and starts the server's handshake; called within `on_record`.
 
         Returns at once and raises nothing; the handshake runs in the event loop, and `send` queues messages until its
         end. The stream ends, and `on_lost` is called, if the socket does not take the whole reply at once, if the
@@ -216,20 +216,6 @@ async def _session(
     where: str,
     addressed: tuple[int, int],
 ) -> TlsSocket:
-    """Sends a server the TLS probe (RFC 9289 section 4.1), makes the handshake as the client, and returns the session.
-
-    Args:
-        sock: the connected, non-blocking socket, which stays open in any case.
-        context: the SSL context of the client.
-        names: the host names of which the server's certificate must have one; empty: any.
-        server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
-        where: the server's HOST:PORT, for error messages.
-        addressed: the number and the version of the RPC program that the probe names.
-
-    Raises:
-        HostAuthenticationFailed: the server offers no TLS, or either host refuses the other.
-        OSError: the connection has failed.
-    """
     loop = asyncio.get_running_loop()
     xid = random_bits(32)
     probe = probe_call(xid, *addressed)

@@ -166,7 +166,7 @@ class WatchedDevice:
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Handles the device's waiting events (`_fatal`); returns a clause that names the ports down, "" if none is.
+        """Reads the waiting events of the device, then returns a clause that names the ports down, "" if none is.
 
         `port` is the number of the only port to name; 0: every port. If the device has failed as a whole, its users
         are called in the next turn of the event loop (`lose`).

@@ -39,7 +39,7 @@ class VerbsDriver:
     Args:
         manager: the connection manager of the loop.
         identifier: the connection's rdma_cm_id, which the driver closes at its end; if a thread still connects then
-            (`_ask`), identifier and queue pair are released when the thread ends, after `on_closed`.
+            (over iWARP), identifier and queue pair are released when the thread ends, after `on_closed`.
         device: the device, which reports its loss to the driver; None: it is not watched.
         queue_pair: the queue pair, which the driver releases at its end.
         timer: the connection's timer, which the driver stops at its end.

@@ -96,11 +96,11 @@ class ConnectionManager:
             host: the peer's IP address.
             port: the peer's port.
             scope: the index of the network interface of an IPv6 link-local address, else 0.
-            bind: called first with each new identifier; may bind it to a local port.
+            bind: called first with each new identifier; may bind it to a local port. Its errors are raised.
 
         Raises:
             OSError: no device reaches the peer, the device is being removed, there is no route, address or route was
-                not resolved within 2 s, TCP uses all 8 local ports (EADDRINUSE), or `bind` has failed.
+                not resolved within 2 s, or TCP uses all 8 local ports (EADDRINUSE).
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)
