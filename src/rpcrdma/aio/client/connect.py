@@ -81,7 +81,8 @@ class ConnectOptions:
         ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown; or a number is
             negative or not finite, or `connect_timeout_s`, `call_timeout_s` or `record_octets_max` is 0.
         TypeError: an option is unknown, or has another type than it says.
-        LocalProtocolError: two of `extensions` use the same code.
+        LocalProtocolError: two extensions, or one and the protocol, use the same number of a header type, property
+            or error.
     """
 
     provider: ProviderChoice = "auto"
@@ -387,8 +388,9 @@ async def _dial(
     Raises:
         NotPermitted: the process may not take a reserved port.
         HostAuthenticationFailed: either host refused the other.
-        ConnectFailed: no connection could be made; if the default port refuses tcp://, the message also names the one
-            of `rpcrdma serve`.
+        LocalProtocolError: `options.provider` is unknown, or its packets cannot be recorded by `options.capture`.
+        ConnectFailed: no connection could be made; if the default TCP port refuses it, the message also names the TCP
+            port of `rpcrdma serve`.
     """
     place = url.server
     if url.scheme == "tcp":

@@ -40,7 +40,7 @@ class ReconnectPolicy:
     """The settings of a `ConnectionKeeper`: when it connects again, and how often calls are sent again."""
 
     reconnect: bool = True
-    """Whether a lost connection is made again; if not, calls fail with it."""
+    """Whether a lost connection is made again; if not, its calls fail."""
     initial_s: float = 0.1
     """The longest pause before the first attempt, short so that a brief fault is hardly noticed."""
     max_s: float = 30.0
@@ -144,8 +144,8 @@ class ConnectionKeeper:
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
-            TransportClosed: `close` was called, attempts have failed for the policy's `for_s` seconds, or no further
-                connection is made (see `hopeless`).
+            TransportClosed: `close` was called, attempts have failed for the policy's `for_s` seconds, or the policy or
+                repeated breaches of the protocol permit no further connection.
         """
         if self.closed:
             raise TransportClosed("the connection was closed on this side")
