@@ -66,7 +66,7 @@ def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
 def connections_permitted(most: int) -> int:
     """Returns how many RDMA connections, and as many over TCP, the hard limit of open files permits: 1 to `most`.
 
-    So many would fit after `raise_file_limit(most)`; this function raises no limit.
+    This number would fit after `raise_file_limit(most)`; this function raises no limit.
     """
     return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[1], most)
 

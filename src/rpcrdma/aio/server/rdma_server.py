@@ -49,23 +49,22 @@ class RdmaServerConfig:
 
     Raises:
         ValueError: `rpcrdma_version` or `extension` is unknown, or a number is negative or not finite.
-        TypeError: an option is unknown, or a number has another type.
+        TypeError: an option is unknown, or has another type than it says.
         LocalProtocolError: two extensions, or one and the protocol, use the same number of a header type, property
             or error.
     """
 
     connections_max: int = field(default_factory=connections_that_fit)
-    """Connections at most. At the limit a newcomer displaces the connection that has been idle longest, of a client
-    with more connections, else of its own, else of one with as many; without such a one it is refused. The default
-    leaves room in the limit of open files for as many TCP connections and the files of an NFS server; it is at most
-    `RPC_CONNECTIONS_MAX`."""
+    """The most connections. At the limit a newcomer displaces the longest idle connection of another client with more
+    connections; without one, of its own client; without one, of a client with as many. If none is idle, the newcomer
+    is refused. The default leaves room in the limit of open files for as many TCP connections and the files of an NFS
+    server; it is at most `RPC_CONNECTIONS_MAX`."""
     connections_per_host: int | None = None
     """Established connections of one address at most. At the limit a newcomer displaces the connection of its host
     that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`;
     or 16 if that is more, but then at most seven eighths of `connections_max`."""
     idle_s: float | None = RDMA_IDLE_S
-    """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None or 0:
-    never.
+    """Seconds without new and running calls after which a connection ends, or up to a quarter later; None or 0: never.
 
     A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
     extension: str = "auto"

@@ -55,7 +55,7 @@ class ServeOptions:
     Raises:
         ValueError: `security` is empty or has an unknown name; or a number is negative or not finite, or one other than
             `drain_s` is 0.
-        TypeError: an option is unknown, or a number has another type.
+        TypeError: an option is unknown, or has another type than it says.
     """
 
     workers: int = SERVER_WORKERS
@@ -71,8 +71,8 @@ class ServeOptions:
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
     """Settings of TCP listeners."""
     security: Sequence[SecurityFlavor | str] = (SecurityFlavor.SYS, SecurityFlavor.NONE)
-    """The security flavors that the server accepts; calls with others get AUTH_TOOWEAK. Procedure 0 and services
-    with `ANY_SECURITY` accept all flavors."""
+    """The security flavors that the server accepts; calls with others are refused. Procedure 0 and services with
+    `ANY_SECURITY` accept all flavors."""
     kerberos: KerberosKeys = field(default_factory=KerberosKeys)
     """The keys for the flavors of Kerberos."""
     count_calls: bool = False
@@ -219,12 +219,9 @@ class Server:
         )
 
     async def hosts(self) -> list[HostStatistics]:
-        """Adds up the counts of the present connections by client address.
+        """Returns the connections, calls and octets of each client address, sorted by address as text.
 
-        With many connections it lets other work of the event loop run in between.
-
-        Returns:
-            Connections, calls and octets of each address, sorted by address as text.
+        Present connections alone count. If there are many, other work of the event loop runs in between.
         """
         found: dict[str, HostStatistics] = {}
         connections: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
@@ -272,7 +269,7 @@ class Server:
                 _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
 
     async def _listen(self, url: str) -> str:
-        """Listens at a URL, records its addresses, and returns its scheme, "rdma" or "tcp"; raises as `listen` does."""
+        """Listens at a URL, records its addresses, returns its scheme; raises ConnectFailed or LocalProtocolError."""
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT where it answers NFS")
@@ -329,7 +326,7 @@ class Server:
             connections_per_host: the most of one address, of each kind; None: the default for `connections_max`.
             rdma_idle_s: seconds after which an idle RDMA connection ends; None or 0: never.
             tcp_idle_s: seconds after which an idle TCP connection ends, for later ones; None or 0: never.
-            memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
+            memory_octets_max: octets for the arguments of all calls in progress, and as many for their results.
             calls_per_host: the most calls of one host in threads at a time, at least 1; None: clients take turns.
         """
         tcp = replace(self._options.tcp, idle_s=tcp_idle_s)
@@ -380,10 +377,11 @@ class Server:
         self.read_certificates()()
 
     def read_certificates(self) -> Callable[[], None]:
-        """Reads the files of certificates as `reload_certificates` does; may block, and may be called in any thread.
+        """Reads the files of certificates for TLS and RDMA again; may block, and may be called in any thread.
 
         Returns:
-            A function for the event loop, which never blocks: it uses them and ends connections as that method does.
+            A function for the event loop, which never blocks: it uses them for later connections. If the content of a
+            file of authorities has changed, it ends the connections to authenticated hosts.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.

@@ -33,9 +33,9 @@ class HostStatistics:
     calls: int = 0
     """Calls received since the connections were made; the server's own calls to the client do not count."""
     octets_received: int = 0
-    """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
+    """TCP: octets of calls. RDMA: octets that this side has fetched by RDMA Read; messages are not counted."""
     octets_sent: int = 0
-    """TCP: octets of messages. RDMA: octets of bulk data that this side has written."""
+    """TCP: octets of messages. RDMA: octets that this side has placed by RDMA Write; messages are not counted."""
 
     def add(self, connection: RdmaConnection | TcpConnection) -> None:
         """Adds a connection and its counts."""
@@ -87,7 +87,7 @@ class ServerStatistics:
     octets of TCP calls that count against them."""
     buffer_octets_max: int
     calls_running: int
-    """Handlers running in worker threads and tasks, and computations such as encryption."""
+    """Handlers that run in worker threads and tasks or wait for a thread, and computations such as encryption."""
     workers: int
     """Worker threads at most, for handlers that block."""
 

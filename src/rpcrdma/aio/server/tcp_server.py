@@ -61,9 +61,9 @@ class TcpServerConfig:
     A connection whose client has stated that it takes calls stays (RFC 8167 section 5.4)."""
 
     connections_max: int = field(default_factory=connections_that_fit)
-    """Connections at most; see `RdmaServerConfig.connections_max`."""
+    """The most connections; at the limit an idle one gives way to a newcomer (`RdmaServerConfig.connections_max`)."""
     connections_per_host: int | None = None
-    """Connections of one address at most; see `RdmaServerConfig.connections_per_host`."""
+    """The most connections of one address; None: the same part of `connections_max` as over RDMA."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) of calls that are answered; others get AUTH_TOOWEAK."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
@@ -193,7 +193,7 @@ class TcpServer:
         `port` 0 takes a free port. The method may be called again for further addresses.
 
         Raises:
-            OSError: the address is in use, not of this machine or not permitted.
+            OSError: `host` is unknown, or an address is in use, not of this machine or not permitted.
         """
         return await self._listener.listen(host, port)
 
