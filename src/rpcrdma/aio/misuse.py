@@ -211,7 +211,7 @@ def check_options(options: Any, *above_0: str) -> None:
 
     Raises:
         TypeError: a field has a value of another type; the message names the field.
-        ValueError: a number is negative, infinite, not a number, or 0 against `above_0`; the message names the field.
+        ValueError: a number is negative, infinite or NaN, or is 0 and in `above_0`; the message names the field.
     """
     for field in dataclasses.fields(options):
         if isinstance(field.default_factory, type):
