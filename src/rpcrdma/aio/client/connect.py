@@ -164,7 +164,7 @@ class ConnectOptions:
     """Whether `Connection.statistics` counts calls and their times by procedure and status. Counting takes 4 % of
     the processor time of an empty call over RDMA, and 6 % over TCP."""
     metrics: ClientMetrics | None = None
-    """The Prometheus metrics that include this connection, also after its end; calls are counted then."""
+    """The Prometheus metrics that include this connection, also after its end; with them, calls are counted."""
     on_call: CallObserver | None = None
     """A function that the event loop calls with each `Call` that has ended, also with the NULL calls by which the
     client itself asks whether the server is there; it must not raise."""

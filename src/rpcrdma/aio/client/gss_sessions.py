@@ -52,8 +52,8 @@ _DESTROY_S = 1.0
 class GssSessions:
     """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time; `close` destroys the last.
 
-    `host` is the server's name, unless `kerberos.host` has another. `xids` numbers the calls that make and end
-    contexts.
+    `start` makes a call under the present context. `host` is the server's name, unless `kerberos.host` has another.
+    `xids` numbers the calls that make and end contexts.
     """
 
     def __init__(self, kerberos: Kerberos, host: str, xids: XidSource) -> None:

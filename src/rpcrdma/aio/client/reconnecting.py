@@ -144,8 +144,8 @@ class ConnectionKeeper:
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
-            TransportClosed: `close` was called, attempts have failed for the policy's `for_s` seconds, or the policy or
-                repeated breaches of the protocol permit no further connection.
+            TransportClosed: `close` was called, attempts have failed for the policy's `for_s` seconds, or no further
+                connection is made: by the policy, or after too many breaches, or losses before the first answer.
         """
         if self.closed:
             raise TransportClosed("the connection was closed on this side")

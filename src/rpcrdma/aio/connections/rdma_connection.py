@@ -66,7 +66,7 @@ class RdmaConnection(CallsMade):
         credential: the credential of this side's calls; None: AUTH_NONE.
         answering: answers the peer's calls; a client without it takes none.
         receive_pool: the memory of receives that several connections share; None: memory of its own.
-        authenticators: makes the authenticator of the hosts; None: no host authentication.
+        authenticators: makes the object by which both hosts authenticate each other; None: no host authentication.
         version, extensions: `version` is one of `transport.VERSION_CHOICES`; `extensions` are those this end offers.
         on_established: called when both sides are connected, and have authenticated each other where that is set.
         on_ended: called at the end in any case, when memory is released.

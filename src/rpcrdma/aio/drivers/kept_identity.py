@@ -12,7 +12,7 @@ class _Thread(threading.local):
     """The promise of the calling thread to keep its user, groups and capabilities.
 
     Attributes:
-        keeper: an event loop, until whose closing the thread must not change them, not even for a moment. None: the
+        keeper: an event loop: until it is closed, the thread must not change them, not even for a moment. None: the
             thread may change them.
     """
 

@@ -47,6 +47,7 @@ _ALPN_EXTENSION: Final = b"\0\x10"
 class TlsSocket:
     """A connected, non-blocking TCP socket with a TLS session, which `RecordStream` uses in place of a socket.
 
+    `begin`, at a client, and `advance` make the handshake. Afterwards `sendmsg` and `recvmsg_into` carry the data.
     `context` has the certificates, and decides whether this end is client or server. If the peer shows a certificate,
     `context` must accept it, and it must have one of `names`, any name if `names` is empty. `host` is the name of the
     server that a client sends (SNI), None for none. Bad octets of the peer raise `HostAuthenticationFailed` in the

@@ -63,7 +63,7 @@ class TcpServerConfig:
     connections_max: int = field(default_factory=connections_that_fit)
     """The most connections; at the limit an idle one gives way to a newcomer (`RdmaServerConfig.connections_max`)."""
     connections_per_host: int | None = None
-    """The most connections of one address; None: the same part of `connections_max` as over RDMA."""
+    """The most connections of one address; None: a quarter of `connections_max`, or 16 if more (7/8 at most)."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) of calls that are answered; others get AUTH_TOOWEAK."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
