@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import os
+import select
 import socket
 import struct
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import uvloop
 
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.drivers.software_rnic import TcpLink
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import ConnectFailed, TransportClosed
+from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.service import Service
 from support.cases import each_case
@@ -115,3 +123,43 @@ def test_nothing_is_left_when_nobody_watches() -> None:
     loop = asyncio.run(main())
     gc.collect()
     assert loop() is None
+
+
+def none_left() -> NoReturn:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def open_link(sock: socket.socket) -> object:
+    timer = DeadlineTimer(asyncio.get_running_loop())
+    return TcpLink(sock, IwarpConfig(), active=True).open(b"", timer, lambda: None, lambda: None)
+
+
+def open_stream(sock: socket.socket) -> object:
+    return TcpConnection(sock, active=True, results=BufferPool(), arguments=BufferPool())
+
+
+@each_case(
+    ("loop_factory", "open_connection"),
+    [(each, opened) for each in (asyncio.new_event_loop, uvloop.new_event_loop) for opened in (open_link, open_stream)],
+)
+def test_without_a_descriptor_no_socket_stays_registered_whose_number_another_one_may_get(
+    loop_factory: LoopFactory, open_connection: Callable[[socket.socket], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            monkeypatch.setattr(select, "epoll", none_left)
+            with pytest.raises(OSError, match="Too many open files"):
+                open_connection(near)
+            assert not asyncio.get_running_loop().remove_reader(near.fileno())
+
+    run(loop_factory, main())
+
+
+@pytest.mark.providers("iwarp")
+async def test_a_client_that_lacks_a_descriptor_says_so(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(select, "epoll", none_left)
+        with pytest.raises(ConnectFailed, match="too many open files; raise the limit of open files"):
+            await connect(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")

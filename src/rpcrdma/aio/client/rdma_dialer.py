@@ -178,11 +178,14 @@ class RdmaDialer:
 
     async def _begin(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
         host, port = self.url.host, self.url.port
+        link: Link | None = None
         try:
             link = await self.provider.connect(host, port, reserved_port=self._reserved_port)
+            return self._make(link, version=version, on_version_refused=on_version_refused)
         except OSError as error:
+            if link is not None:
+                link.refuse()
             raise cannot_connect(host, port, error) from error
-        return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:
         """Waits until the connection is established, and returns it; after any failure the connection is ended.

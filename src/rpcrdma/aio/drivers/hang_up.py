@@ -63,6 +63,9 @@ def watch_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int, callback: Ca
         loop: the event loop that calls `callback`.
         descriptor: the socket's file descriptor.
         callback: the function to call.
+
+    Raises:
+        OSError: the process has no descriptor left, which the first watched socket of a loop needs.
     """
     watching = _OF_LOOP.get(loop)
     if watching is None:

@@ -121,8 +121,9 @@ class IwarpDriver:
         timer.watch(queue_pair)
         timer.watch(self._linger)
         timer.watch(self._dead)
-        loop.add_reader(sock.fileno(), self._readable)
+        # First, as it may need a descriptor: without one, nothing is left registered for the socket.
         watch_hang_up(loop, sock.fileno(), self._hung_up)
+        loop.add_reader(sock.fileno(), self._readable)
 
     def _readable(self) -> None:
         if self._ending:

@@ -99,8 +99,9 @@ class RecordStream:
         self.blocked_at: float | None = None
         """Since when octets have waited that the socket does not take, in the loop's time; None: none wait."""
         sock.setblocking(False)
-        self._loop.add_reader(self._fd, self._on_readable)
+        # First, as it may need a descriptor: without one, nothing is left registered for the socket.
         watch_hang_up(self._loop, self._fd, self._on_hang_up)
+        self._loop.add_reader(self._fd, self._on_readable)
 
     @property
     def unsent_octets(self) -> int:
