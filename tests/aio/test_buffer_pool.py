@@ -20,48 +20,49 @@ KIB = 1 << 10
 MIB = 1 << 20
 
 
+def lent(share: BufferShare, length: int) -> memoryview:
+    buffer = share.acquire(length)
+    assert buffer is not None
+    return buffer
+
+
 @each_case("length", [0, 1, 4096, 4097, MIB, 4 * MIB, 4 * MIB + 1])
 def test_a_buffer_has_the_length_asked_for_and_can_be_written(length: int) -> None:
     pool = BufferPool()
-    buffer = pool.acquire(length)
+    share = pool.share("a")
+    buffer = lent(share, length)
     assert len(buffer) == length
     buffer[:] = b"x" * length
     assert pool.lent_octets >= length
-    pool.release(buffer)
+    share.release(buffer)
     assert pool.lent_octets == 0
 
 
 def test_memory_is_used_again_for_lengths_of_the_same_class() -> None:
-    pool = BufferPool()
-    first = pool.acquire(MIB)
+    share = BufferPool().share("a")
+    first = lent(share, MIB)
     memory = first.obj
-    pool.release(first)
-    assert pool.acquire(MIB - 5).obj is memory
-    assert pool.acquire(MIB).obj is not memory
+    share.release(first)
+    assert lent(share, MIB - 5).obj is memory
+    assert lent(share, MIB).obj is not memory
 
 
 def test_the_memory_that_came_back_last_is_lent_first() -> None:
     """It is warm, and a server that answers one call after the other touches no other."""
-    pool = BufferPool()
-    share = pool.share("a")
-    lent = [share.acquire(MIB) for _ in range(4)]
-    memories = [buffer.obj for buffer in lent if buffer is not None]
-    for buffer in lent:
-        assert buffer is not None
+    share = BufferPool().share("a")
+    buffers = [lent(share, MIB) for _ in range(4)]
+    memories = [buffer.obj for buffer in buffers]
+    for buffer in buffers:
         share.release(buffer)
     for memory in reversed(memories):
-        buffer = share.acquire(MIB)
-        assert buffer is not None
-        assert buffer.obj is memory
+        assert lent(share, MIB).obj is memory
 
 
 def test_a_share_does_not_take_back_the_memory_of_another() -> None:
     pool = BufferPool()
     one, other = pool.share("a"), pool.share("b")
-    buffer = one.acquire(MIB)
-    assert buffer is not None
+    buffer = lent(one, MIB)
     other.release(buffer)
-    pool.release(buffer)
     assert (pool.lent_octets, one.held, other.held) == (MIB, MIB, 0)
     one.release(buffer)
     one.release(buffer)
@@ -69,64 +70,65 @@ def test_a_share_does_not_take_back_the_memory_of_another() -> None:
 
 
 def test_buffers_above_the_largest_class_are_not_kept() -> None:
-    pool = BufferPool()
-    buffer = pool.acquire(5 * MIB)
+    share = BufferPool().share("a")
+    buffer = lent(share, 5 * MIB)
     memory = buffer.obj
-    pool.release(buffer)
-    assert pool.acquire(5 * MIB).obj is not memory
+    share.release(buffer)
+    assert lent(share, 5 * MIB).obj is not memory
 
 
 def test_beyond_the_pools_size_buffers_are_for_one_use() -> None:
-    pool = BufferPool(pool_octets_max=MIB)
-    kept, single = pool.acquire(MIB), pool.acquire(MIB)
+    share = BufferPool(pool_octets_max=MIB).share("a")
+    kept, single = lent(share, MIB), lent(share, MIB)
     memories = (kept.obj, single.obj)
-    pool.release(single)
-    pool.release(kept)
-    assert pool.acquire(MIB).obj is memories[0]
-    assert pool.acquire(MIB).obj is not memories[1]
+    share.release(single)
+    share.release(kept)
+    assert lent(share, MIB).obj is memories[0]
+    assert lent(share, MIB).obj is not memories[1]
 
 
 def test_a_shortage_of_memory_uses_up_none_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = BufferPool(pool_octets_max=MIB)
+    share = BufferPool(pool_octets_max=MIB).share("a")
     with monkeypatch.context() as patch:
         patch.setattr(buffer_pool, "PooledMemory", Mock(side_effect=OutOfMemory("none")))
         with pytest.raises(OutOfMemory):
-            pool.acquire(MIB)
-    buffer = pool.acquire(MIB)
+            share.acquire(MIB)
+    buffer = lent(share, MIB)
     memory = buffer.obj
-    pool.release(buffer)
-    assert pool.acquire(MIB).obj is memory
+    share.release(buffer)
+    assert lent(share, MIB).obj is memory
 
 
 def test_free_buffers_of_other_sizes_make_room() -> None:
-    pool = BufferPool(pool_octets_max=64 * KIB)
-    small = [pool.acquire(4 * KIB) for _ in range(16)]
+    share = BufferPool(pool_octets_max=64 * KIB).share("a")
+    small = [lent(share, 4 * KIB) for _ in range(16)]
     for buffer in small:
-        pool.release(buffer)
-    large = pool.acquire(64 * KIB)
+        share.release(buffer)
+    large = lent(share, 64 * KIB)
     memory = large.obj
-    pool.release(large)
-    assert pool.acquire(64 * KIB).obj is memory
+    share.release(large)
+    assert lent(share, 64 * KIB).obj is memory
 
 
 def test_what_is_lent_is_bounded() -> None:
     pool = BufferPool(pool_octets_max=MIB, octets_max=3 * MIB)
-    lent = [pool.acquire(MIB) for _ in range(3)]
-    with pytest.raises(OutOfBuffers, match="3145728"):
-        pool.acquire(1)
-    pool.release(lent.pop())
-    pool.release(pool.acquire(MIB))
+    shares = [pool.share(client) for client in "abcd"]
+    buffers = [lent(share, MIB) for share in shares[:3]]
+    assert shares[3].acquire(1) is None
+    shares[0].release(buffers[0])
+    shares[3].release(lent(shares[3], MIB))
     assert pool.lent_octets == 2 * MIB
 
 
 def test_a_buffer_is_taken_back_once_and_foreign_memory_never() -> None:
     pool = BufferPool()
-    buffer = pool.acquire(100)
-    pool.release(buffer)
-    pool.release(buffer)
-    pool.release(memoryview(bytearray(4096)))
+    share = pool.share("a")
+    buffer = lent(share, 100)
+    share.release(buffer)
+    share.release(buffer)
+    share.release(memoryview(bytearray(4096)))
     assert pool.lent_octets == 0
-    assert pool.acquire(100).obj is not pool.acquire(100).obj
+    assert lent(share, 100).obj is not lent(share, 100).obj
 
 
 # Shares
@@ -134,10 +136,10 @@ def test_a_buffer_is_taken_back_once_and_foreign_memory_never() -> None:
 
 def taken(share: BufferShare, most: int = 10_000) -> list[memoryview]:
     """All that a connection gets, in pieces of 64 KiB."""
-    lent: list[memoryview] = []
-    while len(lent) < most and (buffer := share.acquire(64 * KIB)) is not None:
-        lent.append(buffer)
-    return lent
+    buffers: list[memoryview] = []
+    while len(buffers) < most and (buffer := share.acquire(64 * KIB)) is not None:
+        buffers.append(buffer)
+    return buffers
 
 
 @pytest.mark.thorough
@@ -192,7 +194,8 @@ def test_greed_in_turns_ends_in_equal_parts() -> None:
 async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
     pool = BufferPool(octets_max=4 * MIB)
     holder, one, other = pool.share("a"), pool.share("b"), pool.share("c")
-    held = [holder.acquire(MIB), pool.acquire(MIB), pool.acquire(2 * MIB)]
+    others = [pool.share("d"), pool.share("e")]
+    held = [lent(holder, MIB), lent(others[0], MIB), lent(others[1], 2 * MIB)]
     order: list[str] = []
 
     def wait(share: BufferShare, name: str) -> None:
@@ -219,18 +222,19 @@ async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None
     await until(lambda: not pool.waited_for)
     assert len(escaped) == 1
     assert order == ["faulty", "one 0", "other", "one 1"]
-    for buffer in held[1:]:
-        pool.release(buffer)
+    for share, buffer in zip(others, held[1:], strict=True):
+        share.release(buffer)
     assert pool.lent_octets == 0
 
 
 async def test_what_waits_for_more_than_a_pool_has_since_it_became_smaller_asks_again() -> None:
     pool = BufferPool(octets_max=4 * MIB)
-    share, held = pool.share("a"), pool.acquire(4 * MIB)
+    share, other = pool.share("a"), pool.share("b")
+    held = lent(other, 4 * MIB)
     refused: list[int] = []
     share.wait(2 * MIB, lambda: refused.append(pool.lent_octets))
     pool.octets_max = MIB
-    pool.release(held)
+    other.release(held)
     await until(lambda: not pool.waited_for)
     assert refused == [0]
 
@@ -295,7 +299,7 @@ def test_reserved_memory_is_there_when_nothing_else_is_and_is_counted_as_the_buf
     share = pool.share("a")
     assert share.reserve(16 * KIB)
     assert pool.share("a").reserve(4 * KIB)
-    others = pool.acquire(44 * KIB)
+    others = lent(pool.share("b"), 44 * KIB)
     assert share.acquire(1) is None
     buffer = share.acquire(9000, reserved=16 * KIB)
     assert buffer is not None

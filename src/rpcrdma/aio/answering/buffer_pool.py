@@ -79,8 +79,8 @@ class BufferPool:
     `pool_octets_max` bounds the octets of the buffers for reuse, lent ones included. Beyond that bound, and above 4
     MiB, a buffer is allocated for one use. `octets_max` bounds `lent_octets`: the sum of the sizes of all lent buffers,
     and of the octets that connections have reserved (`BufferShare.reserve`) or hold as received data
-    (`BufferShare.take_in`). `acquire` and `release` may be called in any thread. Each connection uses the pool through
-    a `BufferShare`, so that no connection takes the memory that others need.
+    (`BufferShare.take_in`). Each connection uses the pool through a `BufferShare`, so that no connection takes the
+    memory that others need.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class BufferPool:
         self.lent_octets = 0
         self._pooled = 0
         self._free: dict[int, list[PooledMemory]] = {}
-        self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
+        self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare]] = {}
         """Each lent buffer, by the identity of the whole buffer: the buffer, the free list of its size class, and the
         share to which it is lent."""
         self.lock = threading.Lock()
@@ -114,30 +114,6 @@ class BufferPool:
         """Whether at least one connection waits for memory of this pool."""
         return bool(self.turns.waiting)
 
-    def acquire(self, length: int) -> memoryview:
-        """Returns writable memory of `length` octets with unspecified content, which counts for no connection.
-
-        The caller gives the memory back with `release`. The method never waits.
-
-        Raises:
-            OutOfBuffers: with this buffer `lent_octets` would exceed `octets_max`.
-        """
-        with self.lock:
-            buffer = self.take(length, self.octets_max - self.lent_octets)
-        if buffer is None:
-            raise OutOfBuffers(f"{length} octets asked for, {self.lent_octets} of at most {self.octets_max} are in use")
-        return memoryview(buffer)[:length]
-
-    def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` of the pool returned; connections that wait for memory are resumed soon.
-
-        A buffer that the pool's own `acquire` has not returned is ignored. The caller must not use the buffer
-        afterwards.
-        """
-        with self.lock:
-            self.take_back(buffer, None)
-        self.serve_soon()
-
     def share(self, client: str) -> BufferShare:
         """Returns a new share, by which one connection borrows memory of the pool until `BufferShare.close`.
 
@@ -145,12 +121,11 @@ class BufferPool:
         """
         return BufferShare(self, self.turns.join(client))
 
-    def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
+    def take(self, length: int, room: int, share: BufferShare) -> PooledMemory | None:
         """Returns a buffer of at least `length` and at most `room` octets; None if `length` exceeds `room`.
 
         The buffer's whole size is added to `lent_octets` of the pool; what `share`, the borrower, and its client hold
-        is left for the caller to count. `share` None stands for the pool's own `acquire`. The caller holds the pool's
-        `lock`.
+        is left for the caller to count. The caller holds the pool's `lock`. Raises OutOfMemory if the system has none.
         """
         if length > room:
             return None
@@ -174,11 +149,10 @@ class BufferPool:
         self.lent_octets += size
         return buffer
 
-    def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
-        """Takes back a buffer that was lent to `share` (None: by `acquire`), and returns the octets that this frees.
+    def take_back(self, buffer: memoryview, share: BufferShare) -> int:
+        """Takes back a buffer that was lent to `share`, and returns the octets that this frees.
 
-        Returns 0, and does nothing, for a buffer that the pool has not lent to `share`. The caller holds the pool's
-        `lock`.
+        Returns 0, and does nothing, for any other buffer. The caller holds the pool's `lock`.
         """
         lent = self._lent.get(id(buffer.obj))
         if lent is None or lent[2] is not share:
