@@ -133,7 +133,8 @@ class Admission(Generic[C]):
         self._client_of: dict[C, str] = {}
         self._all: _Places[C, None] = {}
         self._starting: _Places[C, float] = {}
-        self._starting_count = 0
+        self.starting = 0
+        """The number of connections in their start-up: added with `starting_s`, and not yet `established`."""
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
         """Sets the most connections, unfinished start-ups, and established connections of one client.
@@ -150,11 +151,6 @@ class Admission(Generic[C]):
 
     def __len__(self) -> int:
         return len(self._client_of)
-
-    @property
-    def starting(self) -> int:
-        """The number of connections in their start-up: added with `starting_s`, and not yet `established`."""
-        return self._starting_count
 
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
         """Returns the connection to end so that a newcomer, of the address `client`, gets a place.
@@ -186,7 +182,7 @@ class Admission(Generic[C]):
         short = locks and self.memory_full
         network = network_of(client)
         full = self._network_is_full(self._starting, self._starting_of_network_max, client)
-        if full or self._starting_count >= self._starting_max:
+        if full or self.starting >= self._starting_max:
             most = max(_clients(self._starting, network if full else None), key=len, default=None)
             if most is None:
                 return None
@@ -226,8 +222,8 @@ class Admission(Generic[C]):
             return f"{network_of(client)} has all start-ups that a network may have, {self._starting_of_network_max}"
         if self._network_is_full(self._all, self._of_network_max, client):
             return f"{network_of(client)} has all connections that a network may have, {self._of_network_max}"
-        if self._starting_count >= self._starting_max:
-            return f"{self._starting_count} connections are in their start-up"
+        if self.starting >= self._starting_max:
+            return f"{self.starting} connections are in their start-up"
         return f"{len(self)} connections" if len(self._client_of) >= self._connections_max else ""
 
     def _has_its_share(self, client: str) -> bool:
@@ -255,14 +251,14 @@ class Admission(Generic[C]):
         _add(self._all, client, connection, None)
         if starting_s is not None:
             _add(self._starting, client, connection, starting_s)
-            self._starting_count += 1
+            self.starting += 1
 
     def established(self, connection: C) -> None:
         """Records that the start-up of a connection has ended; no effect if it is not in its start-up, or unknown."""
         client = self._client_of.get(connection)
         if client is not None and connection in _of_client(self._starting, client):
             _remove(self._starting, client, connection)
-            self._starting_count -= 1
+            self.starting -= 1
 
     def remove(self, connection: C) -> None:
         """Frees the place of a connection that has ended, as soon as it has no calls; no effect for an unknown one."""
