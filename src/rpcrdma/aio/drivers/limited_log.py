@@ -121,7 +121,7 @@ class LimitedLog:
             self._tell(known)
 
     def _look_later(self, at_s: float, now_s: float) -> None:
-        """Schedules `_look` for the time `at_s`, in place of a later run."""
+        """Schedules `_look` for the time `at_s` of the log's clock, in place of a later run; `now_s` is the present."""
         self._look_at_s = at_s
         self._later(at_s - now_s, functools.partial(self._look, at_s))
 
