@@ -29,7 +29,7 @@ _Server = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Counts:
     """The counts of one connection, or the sums of several connections to one server.
 
     `counters` are those of RDMA. `made` has the calls of this client, and `answered` the server's calls that this
@@ -42,13 +42,13 @@ class _Told:
     reconnects: int = 0
 
     @classmethod
-    def sum(cls, each: Iterable[_Told]) -> _Told:
-        told = list(each)
+    def sum(cls, each: Iterable[_Counts]) -> _Counts:
+        counts = list(each)
         return cls(
-            add_up([one.counters for one in told]),
-            added_up(operation for one in told for operation in one.made),
-            added_up(operation for one in told for operation in one.answered),
-            sum(one.reconnects for one in told),
+            add_up([one.counters for one in counts]),
+            added_up(operation for one in counts for operation in one.made),
+            added_up(operation for one in counts for operation in one.answered),
+            sum(one.reconnects for one in counts),
         )
 
 
@@ -67,16 +67,16 @@ class ConnectionToTell:
         self._statistics = statistics
         self._reconnects = reconnects
 
-    def told(self) -> _Told:
+    def counts(self) -> _Counts:
         """Returns the connection's present counts of calls, RDMA and reconnects.
 
         Called in the thread of the connection's event loop, or after that loop was closed.
         """
         statistics = self._statistics()
-        return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
+        return _Counts(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
 
-_OfServer = tuple[_Server, _Told]
+_OfServer = tuple[_Server, _Counts]
 
 
 class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
@@ -91,7 +91,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         super().__init__()
         self._lock = threading.Lock()
         self._present: set[ConnectionToTell] = set()
-        self._ended: dict[_Server, _Told] = {}
+        self._ended: dict[_Server, _Counts] = {}
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
@@ -129,8 +129,8 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         with self._lock:
             if connection in self._present:
                 self._present.remove(connection)
-                before = self._ended.get(connection.server, _Told())
-                self._ended[connection.server] = _Told.sum((before, connection.told()))
+                before = self._ended.get(connection.server, _Counts())
+                self._ended[connection.server] = _Counts.sum((before, connection.counts()))
 
     def _ask(self) -> Asked[list[_OfServer]]:
         with self._lock:
@@ -139,24 +139,24 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         loops: dict[asyncio.AbstractEventLoop, list[ConnectionToTell]] = {}
         for connection in present:
             loops.setdefault(connection.loop, []).append(connection)
-        asked = [asked_of(loop, functools.partial(_told, connections)) for loop, connections in loops.items()]
+        asked = [asked_of(loop, functools.partial(_counts_of, connections)) for loop, connections in loops.items()]
 
         def metrics(answers: list[list[_OfServer]]) -> Iterable[Metric]:
-            told = [*ended, *(one for each in answers for one in each)]
+            counts = [*ended, *(one for each in answers for one in each)]
             servers = {
-                server: _Told.sum(each for of, each in told if of == server)
-                for server in dict.fromkeys(of for of, _ in told)
+                server: _Counts.sum(each for of, each in counts if of == server)
+                for server in dict.fromkeys(of for of, _ in counts)
             }
             return _metrics(servers, made, Counter(connection.server for connection in present))
 
         return Asked(asked, metrics)
 
 
-def _told(connections: list[ConnectionToTell]) -> list[_OfServer]:
-    return [(connection.server, connection.told()) for connection in connections]
+def _counts_of(connections: list[ConnectionToTell]) -> list[_OfServer]:
+    return [(connection.server, connection.counts()) for connection in connections]
 
 
-def _metrics(servers: dict[_Server, _Told], made: dict[_Server, int], present: Counter[_Server]) -> Iterable[Metric]:
+def _metrics(servers: dict[_Server, _Counts], made: dict[_Server, int], present: Counter[_Server]) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
     where = ["transport", "server"]
@@ -164,13 +164,13 @@ def _metrics(servers: dict[_Server, _Told], made: dict[_Server, int], present: C
     connected = CounterMetricFamily("rpcrdma_connections_made", "Connections made; not those made again.", labels=where)
     reconnects = CounterMetricFamily("rpcrdma_reconnects", "How often lost connections were made again.", labels=where)
     calls = CallMetrics(by_server=True)
-    for (transport, server), told in servers.items():
+    for (transport, server), counts in servers.items():
         labels = [transport, server]
         open_now.add_metric(labels, present[transport, server])
         connected.add_metric(labels, made[transport, server])
-        reconnects.add_metric(labels, told.reconnects)
-        calls.add("client", transport, told.made, server)
-        calls.add("server", transport, told.answered, server)
+        reconnects.add_metric(labels, counts.reconnects)
+        calls.add("client", transport, counts.made, server)
+        calls.add("server", transport, counts.answered, server)
     yield from (open_now, connected, reconnects)
     yield from calls.families()
-    yield from transport_metrics({server: told.counters for (kind, server), told in servers.items() if kind == "rdma"})
+    yield from transport_metrics({server: each.counters for (kind, server), each in servers.items() if kind == "rdma"})

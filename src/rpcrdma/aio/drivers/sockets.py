@@ -81,7 +81,7 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
     If the kernel does not report it, TCP's default of 536 is returned.
     """
-    send_mss, advertised_mss = (_told(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
+    send_mss, advertised_mss = (_tcp_info_word(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
     if send_mss is None or advertised_mss is None:
         return _DEFAULT_MSS_OCTETS
     # Linux keeps segments below half of the largest window seen so far, which on paths with huge segments (loopback)
@@ -91,11 +91,11 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
 def shortest_round_trip_s(sock: socket.socket) -> float | None:
     """Returns the shortest round trip that the kernel has measured on a connection, in seconds; None if unknown."""
-    told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
-    return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
+    shortest_us = _tcp_info_word(sock, _SHORTEST_ROUND_TRIP_OFFSET)
+    return None if shortest_us is None or shortest_us == _NOT_MEASURED else shortest_us / 1e6
 
 
-def _told(sock: socket.socket, offset: int) -> int | None:
+def _tcp_info_word(sock: socket.socket, offset: int) -> int | None:
     """Returns the 32-bit word at `offset` octets in the kernel's `struct tcp_info` of a connection.
 
     Returns None if the structure of this kernel ends before that word, or if the socket is no TCP socket.
