@@ -91,7 +91,7 @@ async def prepared_export(
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
-    """Returns whether a file is gone, or its size or modification time (mtime) differs from `before`.
+    """Returns whether the file `before.path` is gone, or its size or modification time (mtime) differs from `before`.
 
     Connects to the export anew by the context manager that `opening` returns. Returns False if that or a call fails.
     """

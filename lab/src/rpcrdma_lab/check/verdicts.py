@@ -135,9 +135,10 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Changes VIOLATES and IGNORES of checks that need "file" to INCONCLUSIVE, because that file changed in the run.
+    """Changes VIOLATES and IGNORES to INCONCLUSIVE in the `results` of checks that need "file".
 
-    The cause of such a result says so as well.
+    To be called if the file that the checks read was changed or removed during the run; the cause of each changed
+    result then says so.
     """
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:

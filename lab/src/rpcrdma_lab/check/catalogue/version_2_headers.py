@@ -42,7 +42,8 @@ class _Rows:
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
         """Returns fields of a `Mistake` whose message may be discarded, or get an answer of the patterns `others`.
 
-        The fields, "outcome", "behind" and "then", send a NULL call after the message; its reply is expected anyway.
+        The fields, "outcome", "behind" and "then", send a NULL call after the message. Its reply is expected in either
+        case, except after a pattern of `others` with "last".
         """
         discarded = {**self._answered, "last": True}
         return {"outcome": [discarded, *others], "behind": (self._next,), "then": (hear(self._answered),)}

@@ -117,7 +117,7 @@ class _Teller:
         self._print(console.data, line)
 
     def unreachable(self, connection: int, error: OSError | UnicodeError) -> None:
-        """Prints that the connection with number `connection` ends because the server cannot be reached."""
+        """Prints that the connection with number `connection` ends, and why the server cannot be reached: `error`."""
         cause = "not a host name" if isinstance(error, UnicodeError) else error.strerror or str(error) or "no answer"
         cause = cause.lower()
         if self._as_json:

@@ -56,8 +56,9 @@ class Relay:
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forwards an accepted connection until it ends or fails, a rule cuts it, or the task is cancelled.
 
-        The callback of `asyncio.start_server`. Aborts the client's connection at the end, also if the server cannot be
-        reached within 10 s. Cancellation and OSErrors are not raised.
+        The callback of `asyncio.start_server`, which passes the streams `reader` and `writer` of the client. Aborts the
+        client's connection at the end, also if the server cannot be reached within 10 s. Cancellation and OSErrors are
+        not raised.
         """
         self._connections += 1
         try:
@@ -94,9 +95,9 @@ class Relay:
     ) -> None:
         """Puts the octets that one end sends into `line`, as rules decide for each message; returns at the end or cut.
 
-        `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
-        `deliver` of the line cuts the connection. After a silent cut further octets of the sender are read and dropped,
-        until the sender ends its direction; only then the connection is cut.
+        `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets,
+        in which `halves` finds the messages. `deliver` of the line cuts the connection. After a silent cut further
+        octets of the sender are read and dropped, until the sender ends its direction; only then the connection is cut.
 
         Raises:
             OSError: the sender's connection fails.
@@ -194,11 +195,13 @@ class _Halves:
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets that `end` (0 client, 1 server) sent; yields each message that is now whole, and its treatment.
+        """Adds `data`, octets that `end` (0 client, 1 server) sent; yields each message that is now whole.
 
-        Octets of a stream that is not iWARP or has a wrong start-up frame, or of a message longer than
-        `PROXY_HELD_OCTETS_MAX`, are yielded with None in place of a message, and are forwarded as they are. When such a
-        message is whole, it is yielded with its last octets; of the faults only a delay and a cut are made then.
+        The `Decision` that is yielded with a message says how to treat it, and has the octets to forward. Octets of a
+        stream that is not iWARP or has a wrong start-up frame, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are
+        yielded at once, in a `Decision` that forwards them unchanged, with None in place of a message. When such a long
+        message is whole, it is yielded with a decision about its last octets, in which the rules make no faults but a
+        delay and a cut.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data
