@@ -31,7 +31,7 @@ _SECOND_NS = 10**9
 
 
 class CaptureDamaged(RpcRdmaError):
-    """Raised when a capture file breaks the rules of its format at the octet `offset`; earlier packets are whole."""
+    """Raised when a capture file breaks the rules of its format near the octet `offset`; earlier packets are whole."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"the capture is damaged at octet {offset}: {reason}")

@@ -35,7 +35,11 @@ _INLINE_LOCATIONS = {5, 6}
 
 
 class _Chunk(NamedTuple):
-    """A chunk of a transport header; `position` is that of a Read chunk, None for other chunks."""
+    """A chunk of a transport header.
+
+    `name` is as in "Write chunk 1", "Read chunk at 40", "Position-Zero Read chunk" or "Reply chunk". `position` is that
+    of a Read chunk, None for other chunks.
+    """
 
     name: str
     segments: list[MemorySegment]
@@ -65,7 +69,10 @@ class _Call:
 
 @dataclass(slots=True)
 class _Exposed:
-    """A segment of a call's chunk, which RDMA operations may access; `number` is its number in the chunk, from 1 on."""
+    """A segment of a call's chunk, which RDMA operations may access.
+
+    `chunk` is the chunk's name, such as "Write chunk 1", and `number` the segment's number in the chunk, from 1 on.
+    """
 
     call: _Call
     chunk: str
@@ -385,9 +392,10 @@ class Conversation:
             self._tell_arguments(call, rpc, payload, _in_chunks(call.chunks), message)
 
     def _long_rpc(self, payload: Payload, chunk: str, message: Message) -> RpcHeader | None:
-        """Decodes the RPC header of the long message in a chunk, and adds its fields and faults to `message`.
+        """Decodes the RPC header of the long message `payload`, and adds its fields and faults to `message`.
 
-        Returns None, and adds nothing, if the header is not in the octets captured so far.
+        `chunk` is the kind of chunk that carries the long message, for the name of the fields. Returns None, and adds
+        nothing, if the header is not in the octets captured so far.
         """
         rpc = walk_rpc_header(payload.data, self.interfaces)
         if rpc.faults and not payload.whole:

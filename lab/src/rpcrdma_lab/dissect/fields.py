@@ -84,7 +84,8 @@ class Field:
     def as_json(self) -> dict[str, Any]:
         """Returns "name", "offset", "size", "value" (octets in hex), "shown", "meaning" and "section" of the field.
 
-        Fields below it are in "fields", and the reasons of its faults in "faults"; both keys are left out if empty.
+        An empty section is None. Fields below this field are in "fields", and the reasons of its faults in "faults";
+        both keys are left out if empty.
         """
         value = self.value.hex() if isinstance(self.value, bytes) else self.value
         found: dict[str, Any] = {"name": self.name, "offset": self.offset, "size": self.size, "value": value}

@@ -167,7 +167,8 @@ class PacketKind(NamedTuple):
     def is_request(self) -> bool:
         """Whether packets with this operation code are requests, each of which takes the next PSN of its sender.
 
-        Responses, datagrams and congestion notifications are none.
+        An RDMA Read Request takes one PSN for each packet of its response. Responses, datagrams and congestion
+        notifications are no requests.
         """
         return self.operation not in _NO_REQUESTS
 

@@ -63,8 +63,8 @@ class RawTarget:
     """The address of a server under test, and the settings of a scripted connection to it.
 
     `timeout_s` is the time in seconds for the connection, and for each answer. `crc` says whether the start-up demands
-    MPA CRCs. Linux's software iWARP (siw) may overlook a first message that arrives right after the start-up: if
-    nothing is received for 0.1 s, an RDMA Write of zero octets makes siw take the message.
+    MPA CRCs. Linux's software iWARP (siw) may overlook a first message that arrives right after the start-up: if 0.1 s
+    pass without a first answer, `RawPeer` sends an RDMA Write of zero octets, which makes siw take the message.
     """
 
     host: str

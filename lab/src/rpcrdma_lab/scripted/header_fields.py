@@ -200,7 +200,7 @@ def read_segments(data: bytes, at: int, name: str) -> tuple[list[dict[str, int]]
     field's name for error texts.
 
     Raises:
-        Short: the message ends within the segments.
+        Short: the message ends within the count or the segments.
     """
     count = word_at(data, at, name)
     segments = []

@@ -199,8 +199,9 @@ def path_in_words(path: Sequence[TraceEvent]) -> str:
 def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, completion: TraceEvent) -> TraceEvent | None:
     """Returns the interrupt in progress that delivered a completion which has no interrupt of its own.
 
-    The interrupt is the last one of the node before the completion. Returns None if it was before the arrival: the
-    completion waited for busy software. `events` is the whole trace, and `arrival` the event that caused `completion`.
+    The interrupt is the last one of the node before the completion. Returns None if there was none after the arrival:
+    the completion waited for busy software. `events` is the whole trace, and `arrival` the event that caused
+    `completion`.
     """
     for event in reversed(events[: completion.number]):
         if event.kind is EventKind.INTERRUPT and event.node == completion.node:
