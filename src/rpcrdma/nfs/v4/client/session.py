@@ -83,10 +83,11 @@ class ClientSession:
         """Calls COMPOUND with SEQUENCE and then `operations`, each a pair (number, arguments); arguments None: void.
 
         Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
-        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. SEQUENCE is
-        tried again within the time limit while the server defers it (NFS4ERR_DELAY). Raises RpcError, CallTimeout,
-        TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`. After these, or a refused SEQUENCE, the
-        server may have counted another number of calls: the session has to end.
+        Raises OperationRefused if an operation, SEQUENCE included, fails, and those after it have not run; or if the
+        reply lacks the result of one. While the server defers SEQUENCE (NFS4ERR_DELAY), it is tried again, up to
+        `NFS4_DEFERRED_TRIES_MAX` (7) times within the time limit. Raises RpcError, CallTimeout, TransportClosed,
+        DecodeError and others as `rpcrdma.rpc.Caller.call`. After these, or a refused SEQUENCE, the server may have
+        counted another number of calls: the session has to end.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)

@@ -257,8 +257,8 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
     """Returns the file of a filehandle if the client of `compound` has it open or delegated, else None.
 
     Finds a file also when it has lost its last name, or its export is closed to the caller by now. In a tree that does
-    not keep removed files, the result is a `RemovedFile`, which can only be closed and unlocked. Returns None once the
-    server does not serve the export any more.
+    not keep removed files, the result for each file, removed or not, is a `RemovedFile`, which can only be closed and
+    unlocked, and its delegation returned. Returns None once the server does not serve the export any more.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:

@@ -107,7 +107,8 @@ def _as_expected(compound: Compound, args: nfs4.VERIFY4args) -> bool:
 def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4resok:
     """Runs ACCESS (RFC 8881 section 18.1): returns which rights in `args` are supported, and which the caller has.
 
-    The rights concern the current object. Raises Refused (NFS4ERR_INVAL) for an undefined right.
+    The rights concern the current object. Raises Refused (NFS4ERR_INVAL) for an undefined right, or tree.Refused
+    (ESTALE: the object is gone).
     """
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)

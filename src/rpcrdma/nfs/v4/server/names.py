@@ -42,12 +42,13 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 
 
 def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
-    """Returns `node` if it is a directory in which `who`, the caller's rights there, permits to change `name` now.
+    """Returns `node` if it is a directory in which `who`, the rights of the NFS caller, permits a change of `name`.
 
-    Raises WorkerNeeded (run again in a worker thread) in the event loop, unless the tree is in memory, so that the
-    caller may block after the return. Raises Refused (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export
-    is mounted over `name`; NFS4ERR_INVAL, NFS4ERR_NAMETOOLONG, NFS4ERR_BADCHAR or NFS4ERR_BADNAME for a name that no
-    entry may have), or tree.Refused (EROFS).
+    Raises WorkerNeeded (run again in a worker thread) in the event loop if the tree is not in memory, so that the
+    operation may block after the return, or if the look for an export mounted over `name` may block. Raises Refused
+    (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export is mounted over `name`; NFS4ERR_INVAL,
+    NFS4ERR_NAMETOOLONG, NFS4ERR_BADCHAR or NFS4ERR_BADNAME for a name that no entry may have), tree.Refused (EROFS:
+    `who` permits no change), or the tree.Refused or OSError of that look.
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)

@@ -211,9 +211,10 @@ class PseudoRoot:
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """Returns the sorted names in the pseudo directory at `path`, a tuple of names; none if there is no directory.
+        """Returns the sorted names directly below `path`, a tuple of names, that lead to exports; [] if none do.
 
-        With `hidden` False, leaves out names that lead to hidden exports alone (`ExportTerms.hidden`).
+        `path` is that of a pseudo directory, or of an export in which others are mounted. With `hidden` False, leaves
+        out names that lead to hidden exports alone (`ExportTerms.hidden`).
         """
         return [name for name, shown in self._names.get(path, {}).items() if hidden or shown]
 

@@ -136,8 +136,9 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 
     Sets the session, the client and the limits of `compound`, whose end frees the slot, and renews the client's lease.
     Raises KeptReply for a repeat, which gets the reply that the slot keeps, or Refused: there is no such session or
-    slot, the sequence number or the size of the call is wrong, the connection has to be bound first, or the client is
-    about to end. For a repeat whose reply is not kept, sets `compound.uncached`.
+    slot, the sequence number is wrong, the call that it repeats still runs or was another one, the call is too long,
+    has too many operations or leaves no room in its reply, the connection has to be bound first, or the client is about
+    to end. For a repeat whose reply is not kept, sets `compound.uncached`.
     """
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
@@ -293,10 +294,10 @@ def _is_protected(compound: Compound) -> bool:
 
 
 def _check_machine(compound: Compound, client: Client, operation: int) -> None:
-    """Raises Refused (NFS4ERR_WRONG_CRED) if `operation` is reserved for another principal than that of the call.
+    """Raises Refused (NFS4ERR_WRONG_CRED) if the client has reserved `operation`, and the call does not qualify for it.
 
-    A client may have reserved it for the principal of its machine (SP4_MACH_CRED), whose calls then need RPCSEC_GSS
-    with integrity or privacy.
+    A client may have reserved it for the principal of its machine (SP4_MACH_CRED): the call must then be of this
+    principal, by RPCSEC_GSS with integrity or privacy.
     """
     introduction = client.introduction
     if introduction.enforced >> operation & 1 and (
