@@ -51,7 +51,7 @@ async def name_pages(
         refused: called with the error for each name that is not valid; None: the error is raised.
 
     Raises:
-        NfsError: the directory cannot be read.
+        NfsError: the directory cannot be read; and the errors of `Caller.call`.
         OSError: EOVERFLOW: the listing continues after `names_max` names.
         RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose name
             is not valid.
@@ -74,7 +74,7 @@ async def entry_pages(
     that is not valid; None: the error is raised.
 
     Raises:
-        NfsError: the directory cannot be read.
+        NfsError: the directory cannot be read; and the errors of `Caller.call`.
         OSError: EOVERFLOW: the listing continues after `names_max` names.
         RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an invalid name.
     """

@@ -282,7 +282,8 @@ class Resolver:
     async def target_of(self, link: Node) -> str:
         """Returns the target of the symbolic link `link`: `link.target`, which is set by READLINK if it is None.
 
-        The target is unchecked: it may be empty or hold a NUL. Raises `NfsError` if the server refuses.
+        The target is unchecked: it may be empty or hold a NUL. Raises `NfsError` if the server refuses, and the errors
+        of `Caller.call`.
         """
         if link.target is None:
             link.target = await self._procedures.readlink(link)

@@ -186,7 +186,8 @@ class Volume:
     async def attributes(self, node: Node) -> fattr3:
         """Returns the attributes of `node`, from GETATTR unless `node.fresh` says that this operation has fetched them.
 
-        Attributes from GETATTR are stored in `node`. Raises `NfsError` if the server refuses.
+        Attributes from GETATTR are stored in `node`. Raises `NfsError` if the server refuses, and the errors of
+        `Caller.call`.
         """
         if node.attributes is None or not node.fresh:
             node.attributes = await self.procedures.getattr(node)
@@ -197,7 +198,7 @@ class Volume:
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL with a note for another object that is no regular file;
-                or the server refuses.
+                or the server refuses; and the errors of `Caller.call`.
         """
         attributes = await self.attributes(node)
         if attributes.type != ftype3.NF3REG:

@@ -27,11 +27,11 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
 
 
 async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Calls `work` for each item of the shared iterator `items`, at most `count` calls at a time.
+    """Calls `work` for each item of the shared iterator `items`, at most `count` calls, but at least 1, at a time.
 
     After a failure no further item is taken; the calls in progress run to their end, and the first failure is raised.
-    Only a cancellation of the waiting task cancels them: a cancelled call with bulk data ends a connection over an RDMA
-    device.
+    Only a cancellation of the waiting task, or an exception of `items`, cancels them: a cancelled call with bulk data
+    ends a connection over an RDMA device.
     """
     failures: list[Exception] = []
 

@@ -53,6 +53,7 @@ async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Await
 
     Raises:
         OutOfMemory: the memory has no room for `size` octets.
+        ValueError: `size` is negative.
         Exception: an error of `fill`.
     """
     if not size:
@@ -86,8 +87,9 @@ async def read_whole(
     had `eof` set); fewer octets than `len(buffer)` only at the end of the file.
 
     Raises:
-        NfsError: the server refuses.
-        RemoteProtocolError: the server returns no data and does not say that the file ends.
+        NfsError: the server refuses; and the errors of `Caller.call`.
+        RemoteProtocolError: the server returns no data and does not say that the file ends, or a count that does not
+            fit its data.
     """
     got = 0
     while True:
@@ -123,7 +125,8 @@ async def read_direct(
     Raises:
         ValueError: `offset` is negative.
         NfsError: the server refuses; and the errors of `Caller.call`.
-        RemoteProtocolError: the server returns no data and does not say that the file ends.
+        RemoteProtocolError: the server returns no data and does not say that the file ends, or a count that does not
+            fit its data.
     """
     check_offset(offset)
     procedures, call_octets = volume.procedures, (await volume.sizes()).read_max
@@ -169,7 +172,7 @@ async def write_whole(
     `data` is empty.
 
     Raises:
-        NfsError: the server refuses.
+        NfsError: the server refuses; and the errors of `Caller.call`.
         RemoteProtocolError: a reply's count or stability does not fit its WRITE.
     """
     verifiers: set[bytes] = set()
@@ -201,7 +204,7 @@ async def write_direct(
     any more.
 
     Raises:
-        NfsError: the server refuses.
+        NfsError: the server refuses; and the errors of `Caller.call`.
         RemoteProtocolError: a reply's count or stability does not fit its WRITE.
     """
     starts = list(range(0, len(data), call_octets))

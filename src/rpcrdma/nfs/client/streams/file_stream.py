@@ -52,7 +52,7 @@ class NfsFile:
         buffer: writable memory to fill.
         size: the most octets; negative: all up to the end of the file.
         offset: the offset in the file, in octets.
-        data: the octets to write.
+        data: the octets to write, which the caller may change after the call.
         NfsError: the server refused the operation.
         ValueError: the file is closed, or an argument is negative.
         RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.

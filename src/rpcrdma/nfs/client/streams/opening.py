@@ -71,7 +71,7 @@ async def create_file(
         size: the size to set, in octets, which cuts an existing file; None: the size is not set.
 
     Raises:
-        NfsError: the server refuses; NfsExists with GUARDED if the name is taken.
+        NfsError: the server refuses; NfsExists with GUARDED if the name is taken; and the errors of `Caller.call`.
     """
     attributes = set_attributes(mode=permissions, size=size)
     created = await volume.procedures.create(directory, name, v3.createhow3(how, attributes))
@@ -114,7 +114,7 @@ async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node 
 
     Returns None if it is of another type, has changed, its handle is stale, or the reply to ACCESS has no attributes.
     A file with an unchanged ctime still has its name: RENAME and REMOVE change the ctime of the file that loses a name.
-    Raises `NfsError` if the server refuses the rights that the mode `wanted` needs.
+    Raises `NfsError` if the server refuses the rights that the mode `wanted` needs, and the errors of `Caller.call`.
     """
     if not entry.is_file():
         return None
@@ -139,7 +139,7 @@ async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
     Stores the attributes of the reply, if it has any, in `node`, and marks them as `fresh`.
 
     Raises:
-        NfsError: EACCES: a right is not granted; or the server refuses.
+        NfsError: EACCES: a right is not granted; or the server refuses; and the errors of `Caller.call`.
     """
     bits = v3.ACCESS3_READ * wanted.reads | (v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND) * wanted.writes
     granted, fresh = await volume.procedures.access(node, bits)

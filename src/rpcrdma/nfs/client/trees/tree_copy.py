@@ -272,7 +272,7 @@ class _Upload:
         """Makes the directory `name` in `parent` unless it exists; returns (its node, whether this call has made it).
 
         Raises:
-            NfsError: the server refuses; NFS3ERR_NOTDIR: another object has the name.
+            NfsError: the server refuses; NFS3ERR_NOTDIR: another object has the name; and the errors of `Caller.call`.
         """
         procedures = self._volume.procedures
         made = False
