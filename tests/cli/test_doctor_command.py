@@ -165,7 +165,7 @@ async def test_a_server_that_asks_for_more_protection_is_no_server_without_nfs(m
     finding, status = await network.check_server(parse_url("tcp://h"), ConnectOptions())
     assert (finding.mark, status) == (Mark.NOTE, ExitStatus.DONE)
     assert "NFS" not in finding.text + finding.remedy
-    assert finding.remedy.startswith("it asks for more protection: TLS (--xprtsec tls or mtls)")
+    assert finding.remedy.startswith("it asks for more protection: TLS (--xprtsec tls), TLS with a certificate")
 
 
 def test_a_root_that_is_missing_is_no_machine_without_devices(

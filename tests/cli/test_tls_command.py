@@ -101,7 +101,10 @@ def test_mount_in_the_clear_gives_handles_that_nfs_in_the_clear_refuses(
 def test_calls_in_the_clear_are_told_what_is_missing() -> None:
     message, hint, status = describe(AuthError(AuthStat.AUTH_TOOWEAK))
     assert message == "the server refused the call: the responder refused the credential: AUTH_TOOWEAK"
-    assert hint == "it asks for more protection: TLS (--xprtsec tls or mtls), or Kerberos (--sec krb5p)"
+    assert hint == (
+        "it asks for more protection: TLS (--xprtsec tls), TLS with a certificate of this host "
+        "(--xprtsec mtls --tls-cert FILE), or Kerberos (--sec krb5p)"
+    )
     assert status == 1
     assert describe(AuthError(AuthStat.AUTH_BADCRED))[1] == ""
 

@@ -33,7 +33,10 @@ _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see its origin, and please report 
 _PATH_SHOWN_MAX = 600
 """Characters of a path in a message; JSON has the whole path."""
 
-_TOO_WEAK_HINT = "it asks for more protection: TLS (--xprtsec tls or mtls), or Kerberos (--sec krb5p)"
+_TOO_WEAK_HINT = (
+    "it asks for more protection: TLS (--xprtsec tls), TLS with a certificate of this host "
+    "(--xprtsec mtls --tls-cert FILE), or Kerberos (--sec krb5p)"
+)
 
 _ROOT_SQUASH_HINT = (
     "root has no privileges there: the server maps root to the user nobody, or runs as a user (rpcrdma serve --help); "
