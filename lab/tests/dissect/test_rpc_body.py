@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.dissect.rpc_body import Interfaces, Part, WholeItem
+from rpcrdma_lab.dissect.shown_messages import body_words
 from support.octets import words
 
 DEFINITION = """
@@ -23,8 +24,10 @@ DEFINITION = """
     union result switch (colour status) { case RED: everything all; default: void; };
     struct pair { opaque first<>; opaque second<>; };
     struct tree { tree *left; tree *right; };
+    struct column { opaque data<>; };
+    struct named { column key; };
     program P { version P_V1 { result TRY(everything) = 1; void NOTHING(void) = 2; tree GROW(tree) = 3;
-        void JOIN(pair) = 4; } = 1; } = 77;
+        void JOIN(pair) = 4; column FIND(named) = 5; } = 1; } = 77;
 """
 WHOLE = (
     struct.pack(">iqQIfd", -5, -6, 1 << 40, 1, 0.5, 0.25)
@@ -119,6 +122,13 @@ def test_results_begin_with_their_discriminant(known: Interfaces) -> None:
     body = known.body((77, 1, 1), Part.RESULTS, words(0xFFFFFFFF), 0, (), whole=True)
     assert body is not None
     assert [(one.name, one.shown) for one in body.group.fields] == [("status", "-1 (BLUE)")]
+
+
+def test_a_member_data_that_is_alone_has_the_name_of_the_member_that_holds_it_or_its_own(known: Interfaces) -> None:
+    for part, shown in ((Part.ARGUMENTS, "key 0x61626364"), (Part.RESULTS, "data 0x61626364")):
+        body = known.body((77, 1, 5), part, words(4) + b"abcd", 0, (), whole=True)
+        assert body is not None
+        assert body_words(body.group) == [shown], part
 
 
 def test_there_is_no_body_without_a_definition_or_a_type(known: Interfaces) -> None:

@@ -97,15 +97,15 @@ def segment_words(segment: dict[str, int]) -> str:
 def body_words(body: Field) -> list[str]:
     """Returns the values in `body`, decoded arguments or results, as texts "NAME VALUE" in wire order.
 
-    A field "data" that is alone in its structure has the structure's name. A name that occurs more than once is
-    preceded by the name of the field's structure, as "STRUCTURE.NAME", except for a field directly in `body`, such as
-    the "status" of a COMPOUND. Fields without a value are left out.
+    A field "data" that is alone in a structure within `body` has the structure's name. A name that occurs more than
+    once is preceded by the name of the field's structure, as "STRUCTURE.NAME", except for a field directly in `body`,
+    such as the "status" of a COMPOUND. Fields without a value are left out.
     """
-    found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
+    found = [_Leaf(one, group, group is body) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)
     names = Counter(leaf.name for leaf in found)
     return [
-        f"{f'{leaf.group.name}.{leaf.name}' if names[leaf.name] > 1 and leaf.group is not body else leaf.name} "
+        f"{f'{leaf.group.name}.{leaf.name}' if names[leaf.name] > 1 and not leaf.in_body else leaf.name} "
         f"{_value_shown(leaf.field)}"
         for leaf in found
     ]
@@ -114,11 +114,13 @@ def body_words(body: Field) -> list[str]:
 class _Leaf(NamedTuple):
     field: Field
     group: Field
+    in_body: bool
+    """Whether the field is directly in the body, whose name is that of the procedure."""
 
     @property
     def name(self) -> str:
-        """The name for readers: the field's name, or the structure's if its only field is named "data"."""
-        alone = len(self.group.fields) == 1 and self.field.name == "data"
+        """The name for readers: the field's name, or that of a structure in the body whose only field is "data"."""
+        alone = len(self.group.fields) == 1 and self.field.name == "data" and not self.in_body
         return self.group.name if alone else self.field.name
 
 
