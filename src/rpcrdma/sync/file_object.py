@@ -155,8 +155,8 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
         The octets are placed in `buffer` without a copy if it is larger than the read-ahead, usually 8 MiB; `preadinto`
-        never copies. Errors are those of `read`, and TypeError or LocalProtocolError if `buffer` is no writable
-        C-contiguous memory.
+        never copies. Errors are those of `read`, and TypeError if `buffer` is no writable C-contiguous
+        memory.
         """
         return self._moving(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 

@@ -47,8 +47,7 @@ class Call(Outgoing):
             the connection's options say.
 
     Raises:
-        LocalProtocolError: `into` is read-only.
-        TypeError: `into` has no buffer protocol, or its memory is not C-contiguous.
+        TypeError: `into` has no buffer protocol, or its memory is read-only or not C-contiguous.
     """
 
     __slots__ = (

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
-from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.errors import DecodeError
 
 __all__ = ["Buffer", "Memory", "Reader", "as_view", "gather_length"]
 
@@ -49,8 +49,8 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
     filled.
 
     Raises:
-        TypeError: the object has no buffer protocol or refuses it, or is not C-contiguous. The message has the remedy.
-        LocalProtocolError: memory that is to be filled is read-only.
+        TypeError: the object has no buffer protocol or refuses it, is not C-contiguous, or is read-only though it is to
+            be filled. The message has the remedy.
     """
     try:
         view = memoryview(buffer)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
             "numpy.ascontiguousarray does"
         )
     if writable and view.readonly:
-        raise LocalProtocolError(f"{name}: the {type(buffer).__name__} is read-only: give a writable buffer")
+        raise TypeError(f"{name}: the {type(buffer).__name__} is read-only: give a writable buffer")
     if view.ndim == 1 and view.format == "B":
         return view
     # Never a view of `view`: Python 3.11 crashes when it collects both as garbage.

@@ -236,7 +236,7 @@ class NfsFilesystem(ObjectCalls):
             The number of octets read; fewer than the buffer holds only if the file ends before.
 
         Raises:
-            TypeError: `buffer` is no C-contiguous memory; LocalProtocolError: it is read-only.
+            TypeError: `buffer` is no writable C-contiguous memory.
             ValueError: `offset` is negative.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """

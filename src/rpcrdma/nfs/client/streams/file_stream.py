@@ -210,7 +210,7 @@ class NfsFile:
 
         A read of more than 8 times the server's preferred size (usually 1 MiB) is placed in `buffer` without a copy.
         Raises `NfsError` if the server refuses, ValueError if the file is closed or was not opened for reading,
-        TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        TypeError if `buffer` is no writable C-contiguous memory.
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
@@ -332,7 +332,7 @@ class NfsFile:
         """Fills `buffer` from `offset` without a copy; returns the number of octets, fewer only at the end of the file.
 
         The position stays. Raises `NfsError` if the server refuses, ValueError for a closed or write-only file or a
-        negative `offset`, TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
+        negative `offset`, TypeError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await read_direct(self._volume, self._node, offset, as_view(buffer, "buffer", writable=True))
