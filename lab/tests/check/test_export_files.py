@@ -84,16 +84,18 @@ def test_a_file_may_be_the_path_and_a_change_of_it_is_noticed(tmp_path: Path) ->
             rdma, tcp = map(parse_url, urls)
             url = replace(rdma, path=path)
             async with prepared_export(url, ConnectOptions(), mount_port=tcp.port) as abilities:
-                assert abilities.met == {"nfs", "file"}
                 change()
         return abilities
 
     of_directory, of_file = asyncio.run(found("/inner")), asyncio.run(found("/inner/data"))
+    assert of_directory.met == of_file.met == {"nfs", "file"}
     assert of_file.given["file"] == of_directory.given["file"]
     assert not of_file.file_changed
     assert asyncio.run(found("/inner/data", lambda: data.write_bytes(b"other"))).file_changed
     data.write_bytes(bytes(9001))
     assert asyncio.run(found("/inner/data", data.unlink)).file_changed
+    data.write_bytes(bytes(5000))
+    assert asyncio.run(found("/inner/data")).notes == ["/inner/data has fewer than 5001 octets"]
 
 
 @pytest.mark.parametrize("readable", [True, False])

@@ -64,7 +64,7 @@ async def prepared_export(
         try:
             async with opening() as filesystem:
                 if write is None:
-                    await _find(filesystem, abilities)
+                    await _find(filesystem, url.path, abilities)
                 else:
                     made += [f"{name}-read", f"{name}-written"]
                     await _make(filesystem, made, abilities)
@@ -147,10 +147,11 @@ async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
     return handle
 
 
-async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:
+async def _find(filesystem: NfsFilesystem, name: str, abilities: Abilities) -> None:
+    """Takes the file system's root if it is a file, which notes call `name`, else a large enough file in it."""
     try:
         if not await filesystem.is_dir("."):
-            await _take(filesystem, ".", abilities)
+            await _take(filesystem, ".", abilities, name)
             return
         looked_at = 0
         async for entry in filesystem.scandir("."):
@@ -173,12 +174,12 @@ def _in_words(error: RpcRdmaError | OSError) -> str:
     return f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
-async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> None:
+async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities, name: str = "") -> None:
     handle, _ = await filesystem.handle_of(path)
     abilities.seen = await _state(filesystem, path)
     content = await filesystem.read_bytes(path, size=_CONTENT_OCTETS)
     if len(content) < _FILE_OCTETS:
-        abilities.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")
+        abilities.notes.append(f"{name or path} has fewer than {_FILE_OCTETS} octets")
         return
     abilities.given |= {"file": handle, "content": content}
     abilities.met.add("file")
