@@ -307,7 +307,7 @@ async def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     async with serving() as server:
-        with pytest.raises(ConnectFailed, match=r"prometheus-client: pip install"):
+        with pytest.raises(ConnectFailed, match=r"prometheus-client; pip install"):
             MetricsExporter(server).start("127.0.0.1", 0)
 
 

@@ -123,9 +123,12 @@ def test_an_iwarp_stream_in_hex(monkeypatch, capsys) -> None:
 @each_case(
     ("data", "message"),
     [
-        ("hello", "line 1: 'h' is no hex digit"),
+        (
+            "hello",
+            "the input is neither pcap, pcapng nor hex text: line 1: 'h' is no hex digit\nhint: write octets as hex, ",
+        ),
         (b"", "standard input is empty"),
-        ("# a comment", "there is no hex digit in the input"),
+        ("# a comment", "the input is neither pcap, pcapng nor hex text: there is no hex digit in the input"),
         (b"\x1f\x8b\x08\x00", "the input is compressed"),
         (b"\x0a\x0b\x00\x01", "the input is neither pcap, pcapng nor hex text"),
     ],
@@ -136,7 +139,7 @@ def test_other_input_is_refused(monkeypatch, capsys, data, message: str) -> None
     assert f"error: {message}" in err
     status, out, _ = decode(monkeypatch, capsys, data, "--json")
     assert status == 1
-    assert objects(out)[-1]["error"]["message"].startswith(message)
+    assert objects(out)[-1]["error"]["message"].startswith(message.partition("\n")[0])
 
 
 def test_a_file_that_is_not_there(monkeypatch, capsys, tmp_path) -> None:

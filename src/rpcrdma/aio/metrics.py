@@ -186,7 +186,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         try:
             import prometheus_client  # noqa: F401, PLC0415
         except ImportError:
-            raise ConnectFailed("metrics need the package prometheus-client: pip install prometheus-client") from None
+            raise ConnectFailed("metrics need the package prometheus-client; pip install prometheus-client") from None
         try:
             address = self._http.start(host, port)
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import posixpath
 import re
 import sys
 import time
@@ -122,6 +123,27 @@ class Copies:
         except RpcRdmaError as error:
             self.failures.tell(error)
 
+    @contextlib.contextmanager
+    def naming_missing_directory(self, dest: str) -> Iterator[None]:
+        """Adds a note to a FileNotFoundError at the target's side in the context: the command that makes the parent.
+
+        `dest`: the destination, whose parent it is.
+        """
+        from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            if isinstance(error, ServerPathError) is self._at_server:
+                above = posixpath.dirname(dest.rstrip("/"))
+                missing = "" if error.filename == above else "its directory is missing: "
+                error.add_note(f"{missing}make it by {self._making(above)}")
+            raise
+
+    def _making(self, directory: str) -> str:
+        """Returns the command with which a user makes a directory at the target's side."""
+        return f"rpcrdma mkdir -p {self.failures.url_of(directory)}" if self._at_server else f"mkdir -p {directory}"
+
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
         """Returns keyword arguments for a method of `NfsFilesystem` that copies a file or tree, such as `upload`.
 
@@ -184,8 +206,7 @@ class Copies:
             raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", target)
         if dest.endswith("/") and not directory:
             error = self._unfit(errno.ENOTDIR, "is no directory", dest)
-            if self._at_server:
-                error.add_note(f"leave out the slash, or make it by rpcrdma mkdir -p {self.failures.url_of(dest)}")
+            error.add_note(f"leave out the slash, or make it by {self._making(dest)}")
             raise error
         if target in self._files:
             raise self._unfit(errno.EEXIST, "is the copy of an earlier source already", target)

@@ -74,7 +74,7 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                     raise OSError(errno.EINVAL, text, str(dest))
                 into = copies.place(args, len(urls), str(dest), directory=directory)
                 for url in urls:
-                    with failures:
+                    with failures, copies.naming_missing_directory(str(dest)):
                         filesystem, path = await servers.locate(url)
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest

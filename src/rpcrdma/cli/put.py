@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import posixpath
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +70,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                 directory = await filesystem.is_dir(dest)
                 into = copies.place(args, len(sources), dest, directory=directory)
                 for source in sources:
-                    with failures, _naming_missing_directory(copies, dest):
+                    with failures, copies.naming_missing_directory(dest):
                         shared = copies.settings(args)
                         name = source.name if source.name not in {"", ".."} else source.resolve().name
                         target = f"{dest.rstrip('/')}/{name}" if into else dest
@@ -88,17 +86,3 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))
                             copies.add_file(octets, lost, sparse=args.sparse)
     return copies.report(args)
-
-
-@contextlib.contextmanager
-def _naming_missing_directory(copies: Copies, dest: str) -> Iterator[None]:
-    """Adds a note to a server's FileNotFoundError in the context: the command that makes the parent of `dest`."""
-    from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
-
-    try:
-        yield
-    except FileNotFoundError as error:
-        if isinstance(error, ServerPathError):
-            above = copies.failures.url_of(posixpath.dirname(dest.rstrip("/")))
-            error.add_note(f"its directory is missing: make it by rpcrdma mkdir -p {above}")
-        raise

@@ -58,11 +58,10 @@ def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma decode` with parsed arguments, and prints the messages; returns the exit status.
 
     The status is PROTOCOL_VIOLATION if any message of the input has faults, shown or not, else DONE. It is FAILED,
-    after the error has been printed, for a wrong definition, and for an input that is empty, compressed, or has a zero
-    octet and is no capture. With --lua prints the Wireshark dissector, and reads nothing.
+    after the error has been printed, for a wrong definition, and for an input that is empty, compressed, or neither a
+    capture nor hex text. With --lua prints the Wireshark dissector, and reads nothing.
 
     Raises:
-        NotHex: the input is text other than hex text.
         CaptureDamaged, KeyboardInterrupt: the capture is malformed, or reading it was interrupted. The messages before
             have been printed.
         AddedExtensionFailed: --add-extension names no function that makes an extension.
@@ -92,6 +91,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
     from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
     from rpcrdma_lab.dissect.hex_text import (  # noqa: PLC0415
         TEXT_MAX,
+        NotHex,
         hex_messages,
         read_hex,
     )
@@ -118,7 +118,11 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         if b"\0" in data:
             hint = "the octets of one message become hex text by: xxd -p FILE | rpcrdma decode"
             return console.error("the input is neither pcap, pcapng nor hex text", hint)
-        found = read_hex(data.decode("ascii", "replace"))
+        try:
+            found = read_hex(data.decode("ascii", "replace"))
+        except NotHex as error:
+            cause, _, hint = error.message.partition("; ")
+            return console.error(f"the input is neither pcap, pcapng nor hex text: {cause}", hint)
         what = "an iWARP stream" if args.iwarp else "an RPC-over-RDMA message"
         _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)

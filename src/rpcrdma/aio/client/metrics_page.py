@@ -171,7 +171,7 @@ def read_page(text: str) -> dict[Where, Calls]:
         from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
     except ImportError:
         raise ConnectFailed(
-            "reading metrics needs the package prometheus-client: pip install prometheus-client"
+            "reading metrics needs the package prometheus-client; pip install prometheus-client"
         ) from None
     page: dict[Where, Calls] = {}
     known = False
