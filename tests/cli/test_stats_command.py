@@ -179,6 +179,14 @@ def test_an_answer_of_another_kind_of_server(
 
 
 @pytest.mark.thorough
+def test_no_calls_are_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(HEAD.encode()) as url:
+        assert main(["stats", url]) == 0
+        assert main(["stats", "--watch", "--count", "1", "--interval", "0.01", url]) == 0
+    assert capsys.readouterr().out == "no calls yet\nno calls in the last 0.01 s\n\n"
+
+
+@pytest.mark.thorough
 def test_an_answer_without_end_is_not_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_page, "METRICS_PAGE_OCTETS_MAX", 1000)
     with answering(b"#" * 1001) as url:

@@ -159,7 +159,9 @@ def _print(args: argparse.Namespace, page: Page, interval_s: float | None) -> No
         return
     if interval_s is not None and _is_screen():
         console.write(_CLEAR)
-    sides = {where.side for where in page} or {"server"}
+    if not page:
+        console.data("no calls yet" if interval_s is None else f"no calls in the last {args.interval:g} s")
+    sides = {where.side for where in page}
     for side in sorted(sides, reverse=True):
         if sides != {"server"}:
             console.data({"server": "calls answered", "client": "calls made"}.get(side, side))
