@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import struct
 from pathlib import Path
@@ -137,6 +138,24 @@ def test_a_capture_that_cannot_be_written_ends_early_and_raises_nothing(caplog: 
         capture.close()
         assert caplog.messages == ["/dev/full ends early: No space left on device"]
         caplog.clear()
+
+
+def test_a_pipe_whose_reader_stops_reading_ends_the_capture_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpcrdma.aio.drivers.capture._READER_MS", 0)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    capture = PacketCapture(tmp_path / "pipe")
+    stream = capture.stream(("192.0.2.1", 1), ("192.0.2.2", 2), active=True)
+    stream.sent([_REQUEST], len(_REQUEST))
+    for _ in range(20):
+        stream.sent([fpdu(bytes(60_000))], len(fpdu(bytes(60_000))))
+    stream.close()
+    capture.close()
+    assert caplog.messages == [f"{tmp_path}/pipe ends early: its reader takes no more"]
+    assert os.read(reader, 1 << 20).startswith(struct.pack("<I", 0xA1B23C4D))
+    os.close(reader)
 
 
 class OneFile(v3.NFS_V3_Service):

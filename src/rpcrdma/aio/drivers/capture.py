@@ -6,13 +6,17 @@ dissects only the first RPC-over-RDMA message of a segment. TCP checksums are le
 
 from __future__ import annotations
 
+import errno
+import io
 import ipaddress
 import logging
+import os
+import select
 import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from rpcrdma.wire import DELIBERATE_END, Buffer
 
@@ -29,12 +33,38 @@ _TCP = struct.Struct(">HHIIBBHHH")
 _FIN, _SYN, _PSH, _ACK = 1, 2, 8, 16
 _MPA_STARTUP_OCTETS = 20
 _SEGMENT_OCTETS = 65000
+_READER_MS = 2000
+"""How long a write to a pipe waits for its reader, once: the connections stand still meanwhile."""
+
+
+class _CaptureFile(io.FileIO):
+    """A file that is replaced, or a pipe or device, for whose reader a write waits for at most 2 s."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, "w")
+        os.set_blocking(self.fileno(), False)
+        self._reader_ms = _READER_MS
+        self._room = select.poll()
+        self._room.register(self.fileno(), select.POLLOUT)
+
+    def write(self, data: Buffer, /) -> int:  # type: ignore[override]
+        """Writes at least the first octets of `data`; returns their number.
+
+        Raises:
+            TimeoutError: the reader of a pipe has taken nothing. Later writes do not wait for it.
+            OSError: the file cannot be written.
+        """
+        if not self._room.poll(self._reader_ms):
+            self._reader_ms = 0
+            raise TimeoutError(errno.ETIMEDOUT, "its reader takes no more")
+        return super().write(data)
 
 
 class PacketCapture:
     """A pcap file with nanosecond time stamps for any number of iWARP connections, which can be opened in Wireshark.
 
-    A write error ends the file early and is logged; the connections continue.
+    A write error ends the file early and is logged, and so does the reader of a pipe that takes nothing for 2 s; the
+    connections continue.
 
     Args:
         path: the file, which is replaced.
@@ -45,7 +75,7 @@ class PacketCapture:
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
-        self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
+        self._file: BinaryIO | None = io.BufferedWriter(cast("io.RawIOBase", _CaptureFile(path)))
         self._file.write(_FILE_HEADER)
         self.connections = 0
         """The number of connections that were recorded so far."""
@@ -78,17 +108,22 @@ class PacketCapture:
             try:
                 self._file.write(_RECORD.pack(seconds, nanoseconds, len(packet), len(packet)))
                 self._file.write(packet)
-            except OSError:
-                # Closing writes the buffered octets, and meets the same error.
-                self.close()
+            except OSError as error:
+                self._close(error)
 
     def close(self) -> None:
         """Completes and closes the file; later packets are dropped. A write error is logged."""
+        self._close(None)
+
+    def _close(self, error: OSError | None) -> None:
         file, self._file = self._file, None
         if file is not None:
             try:
+                # It writes the buffered octets, and may meet an earlier error again.
                 file.close()
-            except OSError as error:
+            except OSError as own:
+                error = error or own
+            if error is not None:
                 _LOGGER.warning("%s ends early: %s", self._path, error.strerror)
 
 
