@@ -196,7 +196,10 @@ async def test_bulk_data_of_each_kind_lies_in_memory_that_begins_with_a_page_and
         fetched.append(buffer)
         return len(buffer), False
 
-    ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+    async def unasked(_end: int) -> int:
+        raise AssertionError
+
+    ahead = ReadAhead(fetch, unasked, asyncio.ensure_future, block=100, blocks=2, size=1000)
     await ahead.at(0, 10, 0)
     fetched.append(await BufferRing(100, 1).acquire())
     nothing: Any = None

@@ -81,10 +81,13 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
         await asyncio.get_running_loop().create_future()
         return 0, True
 
+    async def unasked(_end: int) -> int:
+        raise AssertionError
+
     with background_loop.claimed_loop() as loop:
 
         async def begin() -> tuple[ReadAhead, asyncio.Task[Any]]:
-            ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+            ahead = ReadAhead(fetch, unasked, asyncio.ensure_future, block=100, blocks=2, size=1000)
             reading = asyncio.ensure_future(ahead.at(0, 10, 0))
             await asyncio.sleep(0)
             return ahead, reading

@@ -221,6 +221,32 @@ def test_a_server_that_returns_nothing_or_miscounts_is_found_out(server: Any, mo
         run(mounted().read_bytes("/file"))
 
 
+@each_case("attributes", [True, False])
+async def test_a_stream_from_a_server_that_never_tells_the_end_ends_behind_the_size(
+    new_server: Any, attributes: bool
+) -> None:
+    server, mounted = new_server()
+    server.put("/file", pattern(3 * BLOCK))
+    server.give_attributes = attributes
+
+    def read(args: Any) -> Any:
+        assert server.calls["READ"] < 100, "far more than the stream may take"
+        return READ3resok(server.attributes(server.find(args.file)), args.count, False, bytes(args.count))
+
+    server.read = read
+    async with await mounted().open("/file") as file:
+        with pytest.raises(RemoteProtocolError, match=f"data beyond the size of the file, {3 * BLOCK} octets, and"):
+            await file.read()
+
+
+async def test_a_stream_of_a_file_that_grows_goes_on_to_its_new_end(server: Any, mounted: Any) -> None:
+    grown = server.put("/file", pattern(10))
+    async with await mounted().open("/file") as file:
+        grown.data = pattern(5 * BLOCK)
+        assert await file.read() == pattern(5 * BLOCK)
+    assert server.calls["GETATTR"] <= 2
+
+
 def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
 

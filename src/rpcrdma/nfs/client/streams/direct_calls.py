@@ -19,7 +19,9 @@ from rpcrdma.nfs.v3 import post_op_attr, stable_how
 
 __all__ = [
     "LentMemory",
+    "beyond_end",
     "check_offset",
+    "grown_size",
     "placed_bytes",
     "read_direct",
     "read_whole",
@@ -102,6 +104,25 @@ async def read_whole(
         if not reply.count:
             text = "READ returned nothing before the end of the file"
             raise found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
+
+
+def beyond_end(node: Node, size: int) -> RemoteProtocolError:
+    """Returns the error for READs of `node` that have found data beyond its size, `size` octets, and no end."""
+    text = f"READ returned data beyond the size of the file, {size} octets, and no end"
+    return found_at(node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
+
+
+async def grown_size(procedures: NfsProcedures, node: Node, end: int) -> int:
+    """Returns the present size of the file `node`, in which READs have found octets up to the offset `end`, and no end.
+
+    Raises:
+        RemoteProtocolError: the size is less than `end`: such a server may never tell the end.
+        NfsError: the server refuses.
+    """
+    size = (await procedures.getattr(node)).size
+    if size < end:
+        raise beyond_end(node, size)
+    return size
 
 
 def check_offset(offset: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from rpcrdma.aio.misuse import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.streams.direct_calls import check_offset, placed_bytes, read_direct, read_whole
+from rpcrdma.nfs.client.streams.direct_calls import check_offset, grown_size, placed_bytes, read_direct, read_whole
 from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
@@ -73,11 +74,9 @@ class NfsFile:
         procedures = volume.procedures
 
         # Does not refer to `self`: a reference cycle would keep the file until the garbage collector runs.
-        async def fetch(offset: int, buffer: memoryview) -> tuple[int, bool]:
-            return await read_whole(procedures, node, offset, buffer)
-
+        fetch, grown = partial(read_whole, procedures, node), partial(grown_size, procedures, node)
         self._run = SequentialRun()
-        self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=_READ_AHEAD_BLOCKS, size=size)
+        self._ahead = ReadAhead(fetch, grown, volume.start, block=sizes.read, blocks=_READ_AHEAD_BLOCKS, size=size)
         self._behind = WriteBehind(
             procedures,
             node,

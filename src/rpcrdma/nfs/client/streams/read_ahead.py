@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -69,6 +69,8 @@ class ReadAhead:
 
     Args:
         fetch: takes (offset in the file, buffer), fills the buffer; returns (octets read, whether the file ends there).
+        grown: takes an offset beyond the size, up to which a fetch has found octets and no end; returns the size now,
+            or raises an exception.
         start: makes a task of a coroutine.
         block: the most octets of a fetch.
         blocks: the most blocks fetched beyond the one that is being read.
@@ -79,6 +81,7 @@ class ReadAhead:
     def __init__(
         self,
         fetch: Fetch,
+        grown: Callable[[int], Awaitable[int]],
         start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
         *,
         block: int,
@@ -87,6 +90,7 @@ class ReadAhead:
     ) -> None:
         self.size = size
         self._fetch = fetch
+        self._grown = grown
         self._start = start
         self._block = block
         self._blocks = max(1, blocks)
@@ -105,7 +109,7 @@ class ReadAhead:
         Raises:
             LocalProtocolError: the caller runs in another event loop than the calls before.
             TransportClosed: the task of the fetch was cancelled, as by `Volume.close`.
-            Exception: the errors of `fetch`.
+            Exception: the errors of `fetch` and `grown`.
         """
         row = self._row
         end = position + wanted
@@ -135,6 +139,8 @@ class ReadAhead:
             if isinstance(error, asyncio.CancelledError):
                 raise TransportClosed("the file system was closed") from None
             raise
+        if not head.ended and head.offset + got > self.size:
+            self.size = await self._grown(head.offset + got)
         start = position - head.offset
         data = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]
         self._expected = position + len(data)

@@ -14,11 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
-from rpcrdma.nfs.client.node import Node, found_at, path_of
+from rpcrdma.nfs.client.node import Node, path_of
 from rpcrdma.nfs.client.paths import base_name
-from rpcrdma.nfs.client.streams.direct_calls import read_whole, stability, write_whole
+from rpcrdma.nfs.client.streams.direct_calls import beyond_end, read_whole, stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import (
     InOrder,
@@ -79,8 +78,7 @@ def _is_directory(path: str) -> bool:
 def _known(end: int | None, source: RemoteFile) -> int:
     """Returns `end`, where READs have found the end of `source`; raises RemoteProtocolError if it is None."""
     if end is None:
-        text = f"READ returned data beyond the size of the file, {source.attributes.size} octets, and no end"
-        raise found_at(source.node.place, RemoteProtocolError(text, rfc="1813 3.3.6"))
+        raise beyond_end(source.node, source.attributes.size)
     return end
 
 
