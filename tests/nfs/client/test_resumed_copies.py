@@ -257,6 +257,25 @@ def test_trees_pass_over_what_is_there(server: Any, mounted: Any, source: Any, t
     assert (tmp_path / "small").read_bytes() == b"x"
 
 
+def test_the_directories_of_an_interrupted_download_get_their_times_when_it_is_continued(
+    server: Any, mounted: Any, source: Any, tmp_path: Path
+) -> None:
+    server.folder("/a/b").mtime = nfstime3(77, 0)
+    server.folder("/a").mtime = nfstime3(78, 0)
+    server.put("/a/b/file", CONTENT)
+    Breaking(server, "read", 30)
+
+    def copied() -> Any:
+        return run(once(mounted(**OPTIONS), "download_tree", "/a", tmp_path / "a", resume=True))
+
+    with pytest.raises(TransportClosed):
+        copied()
+    assert names_in(tmp_path / "a") == ["b"]
+    server.read = type(server).read.__get__(server)
+    copied().check()
+    assert [(tmp_path / name).stat().st_mtime for name in ("a", "a/b")] == [78, 77]
+
+
 def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
     Breaking(server, "read", 30)
     fs = mounted(**OPTIONS)

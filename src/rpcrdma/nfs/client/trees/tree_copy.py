@@ -175,7 +175,8 @@ class _Download:
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
-        if complete and attributes is not None and (folder.made or self._exact):
+        # An interrupted copy has left directories without times, which the one that continues it finds made.
+        if complete and attributes is not None and (folder.made or self._exact or self._transfer.resume):
             arguments = (folder.descriptor, attributes.mode, times_of(attributes))
             await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
         else:

@@ -229,7 +229,7 @@ class CopyDirection(Protocol[C]):
         """Closes the local directory of `folder`, also if this raises OSError, RpcError or RemoteProtocolError.
 
         If `complete`, the target directory first gets the mode and times of the source, if this copy, or an upload that
-        was interrupted, has made it, or exact modes are copied.
+        was interrupted, has made it, exact modes are copied, or a download is resumed.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
