@@ -53,6 +53,17 @@ def test_places_are_those_of_the_files() -> None:
     ]
 
 
+def test_a_place_of_several_words_is_as_long_as_in_the_file() -> None:
+    preprocessed = read_preprocessed('# 1 "a.x"\nstruct s { unsigned long a; };\n', "a.x")
+    remark = Diagnostic(SourceSpan(2, 12, len("unsigned long")), "no type")
+    original = "struct s {\tunsigned  \tlong  a; };\n"
+    assert preprocessed.located(remark, {"a.x": original}.get) == Located(
+        Diagnostic(SourceSpan(1, 12, len("unsigned  \tlong")), "no type"), "a.x", original
+    )
+    other = "struct s { unsigned LONG a; };\n"
+    assert preprocessed.located(remark, {"a.x": other}.get).source == "struct s { unsigned long a; };"
+
+
 def test_what_a_macro_made_is_shown_as_it_was_compiled() -> None:
     (remark, file, source), *_ = located('# 3 "main.x"\ntypedef char opaque_a<>;\n')
     assert (file, remark.place.line, remark.place.column) == ("main.x", 3, 9)

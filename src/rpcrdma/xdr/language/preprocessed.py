@@ -69,14 +69,14 @@ class Preprocessed:
         line = self.text.split("\n")[min(remark.place.line, len(self.origins)) - 1]
         source = source_of(origin.file)
         originals = [] if source is None else source.split("\n")
-        column = None
+        found = None
         if source is not None and origin.line <= len(originals):
-            column = _column_in(originals[origin.line - 1], line, remark.place)
-        if source is None or column is None:
+            found = _place_in(originals[origin.line - 1], line, remark.place)
+        if source is None or found is None:
             # A macro produced this text: the line is shown as it was compiled.
-            column = remark.place.column
+            found = remark.place
             source = "\n" * (origin.line - 1) + line
-        place = replace(remark.place, line=origin.line, column=column)
+        place = replace(found, line=origin.line)
         if remark.first is None:
             return Located(replace(remark, place=place), origin.file, source)
         first = self.origin(remark.first)
@@ -111,8 +111,8 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
     return Preprocessed("\n".join(lines), origins)
 
 
-def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
-    """Returns the column, counted from 1, in `original` of the first character of a place in `line`.
+def _place_in(original: str, line: str, place: SourceSpan) -> SourceSpan | None:
+    """Returns the place in `original`, by column and length, of a place in `line`.
 
     Args:
         original: the line of the original file.
@@ -120,7 +120,7 @@ def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
         place: the place.
 
     Returns:
-        The column; None if the lines differ in more than white space before the place, or at all within the place.
+        The place; None if the lines differ in more than white space up to its end.
     """
     before = "".join(line[: place.column - 1].split())
     column = 0
@@ -132,5 +132,6 @@ def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
         column += 1
     while column < len(original) and original[column].isspace():
         column += 1
-    words = line[place.column - 1 : place.column - 1 + place.length]
-    return column + 1 if original.startswith(words, column) else None
+    words = line[place.column - 1 : place.column - 1 + place.length].split()
+    found = re.compile(r"\s+".join(map(re.escape, words))).match(original, column)
+    return None if found is None else replace(place, column=column + 1, length=len(found[0]) or place.length)
