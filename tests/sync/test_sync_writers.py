@@ -204,6 +204,26 @@ def test_text_that_an_interrupted_flush_has_written_is_not_written_again(
     assert (folder / "log").read_text() == "one\ntwo\ntwo\nthree\n"
 
 
+def test_the_same_octets_are_appended_again_behind_a_flush(
+    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a program catches the interrupt of a write, flushes, and goes on with its next line."""
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/log", "ab") as file:
+        for made_known in (file.flush, lambda: file.truncate(file.size)):
+            with monkeypatch.context() as patch:
+                patch.setattr(_AwaitedCall, "result", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    file.write(b"line\n")
+            assert file.write(b"line\n") == 5, "repeated"
+            with monkeypatch.context() as patch:
+                patch.setattr(_AwaitedCall, "result", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    file.write(b"line\n")
+            made_known()
+            file.write(b"line\n")
+    assert (folder / "log").read_bytes() == b"line\n" * 6
+
+
 @each_case(
     "read", [sync.NfsFile.read, sync.NfsFile.readlines, lambda file: file.readinto(bytearray(2)), sync.NfsFile.readline]
 )

@@ -62,7 +62,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
         self._mode = mode
         self._writers = writers
         self._appended = b""
-        """The octets of a `write` that an interrupt has ended, but that were appended."""
+        """The octets of a `write` that an interrupt has ended, but that were appended; b"" when the file is flushed.
+
+        Buffers around the file repeat such a call without a flush of the file itself, which only a program calls.
+        """
         if file.writable():
             writers.add(file)
 
@@ -155,8 +158,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
         The octets are placed in `buffer` without a copy if it is larger than the read-ahead, usually 8 MiB; `preadinto`
-        never copies. Errors are those of `read`, and TypeError if `buffer` is no writable C-contiguous
-        memory.
+        never copies. Errors are those of `read`, and TypeError if `buffer` is no writable C-contiguous memory.
         """
         return self._moving(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
@@ -189,7 +191,8 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         The data is sent when a block is full, by `flush` or `close` at the latest. Raises OSError if this or an earlier
         write has failed, ValueError if the file is closed or was not opened for writing, TypeError if `data` is no
-        C-contiguous memory. An interrupted call may be repeated: it neither moves the position nor appends twice.
+        C-contiguous memory. An interrupted call may be repeated: it neither moves the position nor appends twice. To
+        append the same data twice on purpose, call `flush` in between.
         """
         view, write = as_view(data, "data"), self._asynchronous.write
         if "a" not in self._mode:
@@ -226,7 +229,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
         failed, ValueError if `size` is negative, or the file is closed or was not opened for writing.
         """
         size = None if size is None else operator.index(size)
-        return self._loop.run(functools.partial(self._asynchronous.truncate, size))
+        size = self._loop.run(functools.partial(self._asynchronous.truncate, size))
+        self._appended = b""
+        return size
 
     @without_frames
     def flush(self) -> None:
@@ -237,6 +242,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         self._check_open()
         if self.writable():
             self._loop.run(self._asynchronous.flush)
+            self._appended = b""
 
     def fsync(self) -> None:
         """Does the same as `flush`: blocks until all written data is on the server's stable storage."""
