@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -407,6 +408,28 @@ def test_of_too_many_contexts_the_one_used_longest_ago_ends_first_of_its_own_pri
     server.session()
     assert len(server.acceptor) == 4
     assert [handle_known(server, session) for session in alice] == [True, False]
+
+
+def test_a_new_context_looks_at_the_others_only_where_its_principal_may_have_too_many() -> None:
+    looked_at = 0
+
+    class Watched(OrderedDict[Any, Any]):
+        def values(self) -> Any:
+            nonlocal looked_at
+            for each in super().values():
+                looked_at += 1
+                yield each
+
+    server = Server(contexts_max=12, principal_contexts_max=2)
+    server.acceptor._contexts = Watched()
+    for number in range(48):
+        server.mechanism.principal = f"user{number}@REALM"
+        last = server.session()
+    # The oldest one by each, since it may be too old, and all for the bound on the numbers.
+    assert looked_at <= 48 + 2 * 12
+    assert len(server.acceptor._held_at_most) <= 24
+    of_last = [server.session() for _ in range(3)]
+    assert [handle_known(server, each) for each in (last, *of_last)] == [False, False, True, True]
 
 
 def handle_known(server: Server, session: GssSession) -> bool:

@@ -13,7 +13,7 @@ body after the check of the window.
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -362,6 +362,8 @@ class Acceptor:
         # Both in the order of use, the oldest first. A further token is a use, but gives its context no more time.
         self._contexts: OrderedDict[bytes, _Context] = OrderedDict()
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
+        self._held_at_most: Counter[str] = Counter()
+        """For each principal a number that is at least that of its finished contexts."""
 
     def in_thread_for(self, peer: str) -> InThread | None:
         """Returns a function `run(work, done)` for contexts of the client at `peer`; None if no threads are used.
@@ -476,12 +478,17 @@ class Acceptor:
         """Keeps a finished context and calls `on_made`; over a bound of `Acceptor` the least recently used one ends."""
         contexts, context.used_s = self._contexts, self._clock()
         contexts[context.handle] = context
-        if len(contexts) > self._principal_contexts_max:
-            own = [other.handle for other in contexts.values() if other.principal == context.principal]
-            if len(own) > self._principal_contexts_max:
+        held, most, principal = self._held_at_most, self._principal_contexts_max, context.principal
+        held[principal] += 1
+        if held[principal] > most:
+            own = [other.handle for other in contexts.values() if other.principal == principal]
+            if len(own) > most:
                 del contexts[own[0]]
+            held[principal] = min(len(own), most)
         if len(contexts) > self._contexts_max:
             contexts.popitem(last=False)
+        if len(held) > 2 * self._contexts_max:
+            self._held_at_most = Counter(other.principal for other in contexts.values())
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
