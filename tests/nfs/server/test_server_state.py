@@ -138,6 +138,31 @@ def test_the_mounts_of_many_exports_are_read_once_until_one_is_new(
     assert mounts.place_of(tmp_path / "c") == (b"", str(tmp_path / "c"))
 
 
+def test_an_overlayfs_is_asked_elsewhere_as_any_of_its_layers_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = {name: tmp_path / name for name in ("disk", "a b", "c:d", "e,f")}
+    for each in layers.values():
+        each.mkdir()
+    table = tmp_path / "mountinfo"
+    monkeypatch.setattr("rpcrdma.nfs.export.mount_table._TABLE", table)
+    monkeypatch.setattr(
+        "rpcrdma.nfs.export.mount_table.is_asked_elsewhere", lambda fd: Path(f"/proc/self/fd/{fd}").readlink() in remote
+    )
+    for kind, options, expected in (
+        ("overlay", "lowerdir={top}/disk:{top}/a\\040b,upperdir={top}/disk,workdir=/w", "a b"),
+        ("overlay", "lowerdir={top}/c\\134:d::/gone:disk,upperdir={top}/disk", "c:d"),
+        ("overlay", "lowerdir+={top}/disk,lowerdir+={top}/e\\134\\054f,uuid=on", "e,f"),
+        ("overlay", "upperdir={top}/a\\040b,lowerdir={top}/disk", "a b"),
+        ("ext4", "lowerdir={top}/disk", None),
+    ):
+        table.write_text(f"77 1 8:2 / /mnt rw master:1 - {kind} x rw,{options.format(top=tmp_path)}\n")
+        for name, path in layers.items():
+            remote = {path}
+            found = MountTable().has_layer_elsewhere(77)
+            assert found is (name == expected or (name == "disk" and kind == "overlay" and "disk" in options)), options
+
+
 def test_keys_are_unpredictable_by_default(tmp_path: Path) -> None:
     opened = [open_state(tmp_path / name) for name in ("one", "other")]
     for state in opened:

@@ -7,21 +7,27 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from rpcrdma.nfs.export.linux_calls import birth_and_mount
+from rpcrdma.nfs.export.linux_calls import birth_and_mount, is_asked_elsewhere
 
 __all__ = ["MountTable", "is_at_or_below", "real_path"]
 
 _TABLE = "/proc/self/mountinfo"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 """An octet of a path in /proc/self/mountinfo that would end the path there."""
+_LAYERS = re.compile(rb"(?:^|,)(?:lowerdir\+?|upperdir)=([^,]*)")
+"""The directories of an overlayfs in its options, separated by colons; a colon in a path has a backslash before it."""
 
 
 class _Mount(NamedTuple):
-    """A mount: device number as text, the path in that file system that is mounted, and the path of the mount."""
+    """A mount: device number as text, the path in that file system that is mounted, and the path of the mount.
+
+    `layers` are the paths of the directories of which an overlayfs consists.
+    """
 
     device: bytes
     root: str
     point: str
+    layers: tuple[str, ...] = ()
 
 
 _UNKNOWN = _Mount(b"", "", "")
@@ -44,6 +50,14 @@ class MountTable:
         """
         return self._mount(mount).device
 
+    def has_layer_elsewhere(self, mount: int) -> bool:
+        """Returns whether a mount is an overlayfs with a layer for which `is_asked_elsewhere` is true.
+
+        Returns False also if the layers are out of reach, as those of a container's root are in the container. `mount`
+        is the number of the mount. May block.
+        """
+        return any(map(_is_asked_elsewhere, self._mount(mount).layers))
+
     def place_of(self, path: Path | str) -> tuple[bytes, str]:
         """Returns (device number of the file system of `path`, path of the object from the root of that file system).
 
@@ -54,7 +68,7 @@ class MountTable:
         real = real_path(path)
         fd = _opened_at_or_above(real)
         try:
-            device, root, point = self._mount(birth_and_mount(fd)[1])
+            device, root, point = self._mount(birth_and_mount(fd)[1])[:3]
         finally:
             os.close(fd)
         if not device or not is_at_or_below(real, point):
@@ -106,9 +120,30 @@ def _read() -> dict[int, _Mount]:
     found = {}
     with open(_TABLE, "rb") as lines:
         for line in lines:
-            number, _, device, root, point, _ = line.split(b" ", 5)
-            found[int(number)] = _Mount(device, _path(root), _path(point))
+            number, _, device, root, point, rest = line.split(b" ", 5)
+            kind, *more = rest.partition(b" - ")[2].split(b" ", 2)
+            layers = _layers(more[-1]) if kind == b"overlay" else ()
+            found[int(number)] = _Mount(device, _path(root), _path(point), layers)
     return found
+
+
+def _layers(options: bytes) -> tuple[str, ...]:
+    listed = ":".join(map(_path, _LAYERS.findall(options.rstrip())))
+    return tuple(re.sub(r"\\(.)", r"\1", each) for each in re.split(r"(?<!\\):+", listed))
+
+
+def _is_asked_elsewhere(path: str) -> bool:
+    # A relative path is one from the directory in which the overlayfs was mounted.
+    if not path.startswith("/"):
+        return False
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return is_asked_elsewhere(fd)
+    finally:
+        os.close(fd)
 
 
 def _path(field: bytes) -> str:

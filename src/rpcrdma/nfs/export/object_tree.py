@@ -103,7 +103,7 @@ class ObjectTree(Generic[N]):
             self.locks = locks[self.file_system]
             self.in_memory = lives_in_memory(fd)
             """Whether reading and writing files never waits for a disk."""
-            self.always_waits = is_asked_elsewhere(fd)
+            self.always_waits = is_asked_elsewhere(fd) or mounts.has_layer_elsewhere(self._mount)
             self._search = TreeSearch(fd)
             undo.pop_all()
             self.root = self._adopt(fd)
