@@ -23,13 +23,15 @@ from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.open_object import HeldNode
 from rpcrdma.nfs.export.server_exports import LocalTree
 from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.v4.server import root_attributes
 from rpcrdma.nfs.v4.server.held_states import HeldStates
 from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
 from served_directory import Server
+from support.cases import each_case
 from support.command_process import HANG_S
 from support.nfs4_client import READ, access, close, getattr_, lookup, lookupp, open_, putfh, putrootfh, read, readdir
 
-SIZE, MOUNTED_ON = 1 << 4, 1 << 55 - 32
+SIZE, RDATTR_ERROR, MOUNTED_ON = 1 << 4, 1 << 11, 1 << 55 - 32
 
 
 def place_of(fd: int) -> Path:
@@ -83,6 +85,43 @@ def test_the_event_loop_makes_no_system_call_about_files_that_another_process_or
     assert asked
     assert all(asked), "a system call in the event loop"
     service.close()
+
+
+@each_case("mounted_in_an_export", [False, True])
+def test_a_listing_above_an_export_does_not_wait_for_its_silent_file_system(
+    start: Callable[..., Server],
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mounted_in_an_export: bool,
+) -> None:
+    exports = [Export(name="/", directory=tree)] if mounted_in_an_export else []
+    for name in ("answers", "silent"):
+        (tmp_path / name).mkdir()
+        (tree / name).mkdir(exist_ok=True)
+        exports.append(Export(name=f"/{name}", directory=tmp_path / name))
+    silent, answers, of_node = tmp_path / "silent", threading.Event(), HeldNode.attributes
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda fd: place_of(fd) == silent)
+    client = with_version_4(start(exports), None).client().start()
+
+    def attributes(node: HeldNode) -> Any:
+        if node.tree.root is node and place_of(node.fd) == silent:
+            assert answers.wait(HANG_S)
+        return of_node(node)
+
+    def listed(answer_s: float) -> dict[bytes, tuple[int, ...]]:
+        monkeypatch.setattr(root_attributes, "_ANSWER_S", answer_s)
+        entries, _ = client.run(putrootfh(), readdir(0, SIZE | RDATTR_ERROR)).value(26)
+        return {name: words for _, name, words, _ in entries if name in {b"answers", b"silent"}}
+
+    monkeypatch.setattr(HeldNode, "attributes", attributes)
+    for answer_s in (0.0, HANG_S):
+        # The second listing knows that it is silent.
+        assert listed(answer_s) == {b"answers": (SIZE | RDATTR_ERROR,), b"silent": (RDATTR_ERROR,)}
+    answers.set()
+    for thread in [each for each in threading.enumerate() if each.name == "rpcrdma-roots"]:
+        thread.join(HANG_S)
+    assert listed(HANG_S)[b"silent"] == (SIZE | RDATTR_ERROR,)
 
 
 def test_a_directory_that_is_made_where_another_clock_counts_has_its_handle_and_mode(

@@ -256,6 +256,7 @@ class MemoryTree:
     """
 
     fsid = 1
+    always_waits = False
     in_memory = False
     """False, so that calls run in worker threads, as those on a disk do."""
     keeps_removed = True

@@ -559,6 +559,10 @@ class Tree(Admitting, Protocol):
         """Whether reading and writing open files never waits for a disk."""
 
     @property
+    def always_waits(self) -> bool:
+        """Whether even a look at an object may wait for a server or a process that does not answer."""
+
+    @property
     def transfer_octets(self) -> int:
         """The most octets of one READ or WRITE."""
 

@@ -34,6 +34,7 @@ from rpcrdma.nfs.export.tree import (
     Refused,
     Tree,
 )
+from rpcrdma.nfs.v4.server.root_attributes import RootAttributes
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import CallContext
@@ -77,6 +78,8 @@ class PseudoRoot:
 
     def __init__(self, exports: Exports, made_at_ns: int) -> None:
         self._exports = exports
+        self.root_attributes = RootAttributes()
+        """The attributes of the exports' roots in listings of the directories above."""
         self._tree = _PseudoTree(self)
         self._roots: dict[_Path, Tree] = {}
         self._paths: dict[bytes, _Path] = {}
@@ -279,6 +282,7 @@ class _PseudoTree:
     export = ExportTerms(name="/", read_only=True)
     fsid = 0
     in_memory = True
+    always_waits = False
     keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
     xattrs = False
@@ -302,9 +306,10 @@ class _PseudoTree:
 
 
 class _Directory(ReadOnlyNode):
-    """A directory of the pseudo file system: a `tree.Node` that no call can change and that never blocks.
+    """A directory of the pseudo file system: a `tree.Node` that no call can change.
 
-    `path` has its names from the root of all names, and `number` is its inode number.
+    Only a listing blocks, for attributes of exports (`RootAttributes`). `path` has its names from the root of all
+    names, and `number` is its inode number.
     """
 
     kind = FileKind.DIRECTORY
@@ -359,7 +364,7 @@ class _Directory(ReadOnlyNode):
                 # A reload may have ended the export meanwhile.
                 with contextlib.suppress(Refused):
                     node = self._exports.at((*self.path, name))
-                    shown = (node.handle, node.attributes()) if detailed else (None, None)
+                    shown = (node.handle, self._exports.root_attributes.of(node)) if detailed else (None, None)
                     number = self._exports.mounted_on(node) or node.attributes().number
                     entries.append(Entry(cookie, name, number, *shown))
         return KnownEntries(entries)
