@@ -116,6 +116,33 @@ async def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
 
 
+@pytest.mark.thorough
+@without_network
+async def test_each_address_of_a_host_is_tried_over_devices(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 1000.0)
+    device.reached.add("127.0.0.2")
+    loop = asyncio.get_running_loop()
+    look_up = loop.getaddrinfo
+
+    async def found(host: str, port: int, **how: Any) -> Any:
+        hosts = ["127.0.0.2", "127.0.0.1"] if host == "both" else [host]
+        return [each for name in hosts for each in await look_up(name, port, **how)]
+
+    monkeypatch.setattr(loop, "getaddrinfo", found)
+    caplog.set_level(logging.INFO)
+    async with serving(provider="verbs") as server:
+        port = parse_url(server.listening[0]).port
+        async with connecting(f"rdma://both:{port}", "verbs") as client:
+            assert await called(client) == VERBS
+    (said,) = [line for line in caplog.messages if "trying" in line]
+    assert said.startswith(f"127.0.0.2:{port} by provider verbs: ")
+    assert said.endswith(f"; trying provider verbs at 127.0.0.1:{port}")
+    with pytest.raises(ConnectFailed, match=r"^cannot connect to 127.0.0.1:9: .*, and by verbs at 127.0.0.2:9: .*; "):
+        await connecting("rdma://both:9", "verbs")
+
+
 class Made:
     """A connection that notes its end."""
 

@@ -1,8 +1,9 @@
-"""The first of several providers over which a server can be reached.
+"""The first of several providers, or addresses of its host, over which a server can be reached.
 
 A device that reaches a server's address does not prove that the server listens over devices, and the kernel keeps
 trying for a minute. So the next provider starts when the one before has failed or has used up its head start. A
-provider over which the server stayed silent is tried last for some time.
+provider over which the server stayed silent is tried last for some time. The addresses of a host that RDMA devices
+reach are tried in the same way, one after the other; the software RNIC tries all of them itself.
 """
 
 from __future__ import annotations
@@ -10,18 +11,45 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer, end_attempts, with_added_cause
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma.aio.drivers.sockets import addresses_of, unanswered
+from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
 
-__all__ = ["first_connection"]
+__all__ = ["first_connection", "places_of"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _HEAD_START_S = 1.0
 """How long a provider tries before the next one tries as well: a server that listens over the first has answered by
 then, and a caller of a server that does not is not kept waiting for long."""
+
+
+async def places_of(provider: Provider, url: Url, timeout_s: float) -> list[Url]:
+    """Returns the URLs at which a provider is to try the server of `url`, with addresses in place of the host's name.
+
+    They are those of all addresses for RDMA devices, which try one alone. `url` alone is returned for other providers,
+    and for a host with one address.
+
+    Raises:
+        HostNotFound: the host name has no address.
+        ConnectFailed: the addresses are not known within `timeout_s` seconds.
+    """
+    if provider.name != "verbs":
+        return [url]
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await addresses_of(url.host, url.port)
+    except TimeoutError:
+        raise unanswered(url.server, timeout_s) from None
+    addresses = [address for *_, address in found]
+    # An IPv6 address of a link is one of an interface.
+    hosts = dict.fromkeys(f"{each[0]}%{each[3]}" if each[3:] and each[3] else each[0] for each in addresses)
+    return [replace(url, host=host) for host in hosts] if len(hosts) > 1 else [url]
 
 
 async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
@@ -30,7 +58,8 @@ async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -
     A dialer begins when the one before has failed or has tried for 1 s.
 
     Args:
-        dialers: one for each provider of RDMA, in the order of preference, all to the same server.
+        dialers: one for each provider of RDMA and each of the places at which it is to try (`places_of`), in the order
+            of preference, all to the same server.
         known: remembers the providers over which the server is silent, whose dialers begin last; updated.
 
     Raises:
@@ -85,7 +114,7 @@ def _tell(dialer: RdmaDialer, cause: str, waiting: Sequence[RdmaDialer]) -> None
             dialer.url.authority,
             dialer.provider.name,
             cause,
-            waiting[0].provider.name,
+            _named(waiting[0], dialer),
         )
 
 
@@ -94,7 +123,13 @@ def _cause(dialer: RdmaDialer, error: ConnectFailed) -> str:
     return (cause if semicolon else remedy).removeprefix(f"cannot connect to {dialer.url.authority}: ")
 
 
+def _named(dialer: RdmaDialer, beside: RdmaDialer) -> str:
+    """Returns the name of a dialer's provider, and its place unless it is that of the dialer `beside`."""
+    place = "" if dialer.url.authority == beside.url.authority else f" at {dialer.url.authority}"
+    return f"{dialer.provider.name}{place}"
+
+
 def _all_failed(failures: dict[RdmaDialer, ConnectFailed], last: RdmaDialer) -> ConnectFailed:
     error = failures.pop(last)
-    others = "".join(f", and by {dialer.provider.name}: {_cause(dialer, each)}" for dialer, each in failures.items())
+    others = "".join(f", and by {_named(dialer, last)}: {_cause(dialer, each)}" for dialer, each in failures.items())
     return with_added_cause(error, others)
