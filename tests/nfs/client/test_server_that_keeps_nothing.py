@@ -1,9 +1,13 @@
-"""A server that answers WRITE with less than was asked, or COMMIT with a new verifier each time: copies end."""
+"""A server that answers WRITE with less than was asked, or COMMIT with a new verifier each time: copies end.
+
+And one that has lost its replies in a restart: errors say so.
+"""
 
 from __future__ import annotations
 
 import itertools
 from asyncio import run
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
+from rpcrdma.nfs.client import NfsFilesystem
 from rpcrdma.nfs.v3 import WRITE3resok, stable_how
 from support.cases import each_case
 from support.octets import pattern
@@ -99,3 +104,32 @@ def test_a_server_that_miscounts_what_it_takes_is_found_out(
     server.write = lambda args: WRITE3resok(server.wcc(server.root), count, args.stable, b"verifier")
     with pytest.raises(RemoteProtocolError, match=f"WRITE of 10 octets answered with a count of {count}"):
         copy(mount, tmp_path, how, 10)
+
+
+@each_case(
+    ("procedure", "change"),
+    [
+        ("RENAME", lambda fs: fs.rename("/gone", "/new")),
+        ("REMOVE", lambda fs: fs.unlink("/gone")),
+        ("RMDIR", lambda fs: fs.rmdir("/gone")),
+        ("MKDIR", lambda fs: fs.mkdir("/there")),
+        ("LINK", lambda fs: fs.link("/there", "/there")),
+        ("SYMLINK", lambda fs: fs.symlink("x", "/there")),
+    ],
+)
+async def test_a_change_that_may_have_been_made_before_the_connection_was_lost_is_told_as_such(
+    new_server: Any, procedure: str, change: Callable[[NfsFilesystem], Awaitable[object]]
+) -> None:
+    for lost in (True, False):
+        server, mounted = new_server()
+        server.put("/there")
+        server.reconnects = 3
+
+        def before(name: str, _args: Any, server: Any = server, lost: bool = lost) -> None:
+            server.reconnects += lost and name == procedure
+
+        server.before = before
+        with pytest.raises((FileNotFoundError, FileExistsError)) as refused:
+            await change(mounted())
+        notes = getattr(refused.value, "__notes__", [])
+        assert ["the connection was lost meanwhile" in note for note in notes] == [True] * lost

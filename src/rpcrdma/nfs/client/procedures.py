@@ -12,7 +12,7 @@ from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
 from rpcrdma.limits import NFS_DEFERRED_S
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import LazyPath, Node, found_at, path_of
-from rpcrdma.nfs.errors import NfsPermission, in_words, nfs_error
+from rpcrdma.nfs.errors import NfsExists, NfsNotFound, NfsPermission, in_words, nfs_error
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
 
@@ -26,6 +26,9 @@ Created = tuple[v3.nfs_fh3 | None, v3.fattr3 | None]
 _NO_GUARD = v3.sattrguard3(False, None)
 _OK = v3.nfsstat3.NFS3_OK
 _NOT_OF_IDENTITY = "every user may search the directory: the server refuses this name, which may be a mount point"
+_MAYBE_DONE = (
+    "the connection was lost meanwhile, and a server that was restarted may have done this before: look there first"
+)
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
 _WARN_AFTER_S = 3.0
@@ -66,6 +69,22 @@ class NfsProcedures:
         if reply.status is _OK:
             return reply.value
         return await self._retried(reply.status, procedure, args, path, path2)
+
+    async def _changed(
+        self, procedure: Procedure[A, Any], args: A, path: LazyPath, path2: LazyPath | None = None
+    ) -> Any:
+        """Does the same as `_result`, for a change of names, which a call that is sent again may find done.
+
+        A server keeps no reply over a restart, so that it answers the second call of one change as if another client
+        had made the first. The error, NfsNotFound or NfsExists, gets a note if a connection was lost during the call.
+        """
+        before = getattr(self.caller, "reconnects", 0)
+        try:
+            return await self._result(procedure, args, path, path2)
+        except (NfsNotFound, NfsExists) as error:
+            if getattr(self.caller, "reconnects", 0) != before:
+                error.add_note(_MAYBE_DONE)
+            raise
 
     async def _retried(
         self,
@@ -223,30 +242,30 @@ class NfsProcedures:
     async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
         """Calls MKDIR; returns (handle, attributes), each None if the reply omits it; raises `NfsError` if refused."""
         args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
-        return _created(await self._result(v3.MKDIR, args, (directory, name)))
+        return _created(await self._changed(v3.MKDIR, args, (directory, name)))
 
     async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
         """Calls SYMLINK; returns (handle, attributes), each None if the reply omits it; raises NfsError if refused."""
         args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
-        return _created(await self._result(v3.SYMLINK, args, (directory, name)))
+        return _created(await self._changed(v3.SYMLINK, args, (directory, name)))
 
     async def remove(self, directory: Node, name: str) -> None:
         """Calls REMOVE for `name` in `directory`; raises `NfsError` if the server refuses."""
-        await self._result(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(directory.handle, name)), (directory, name))
+        await self._changed(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rmdir(self, directory: Node, name: str) -> None:
         """Calls RMDIR for `name` in `directory`; raises `NfsError` if the server refuses."""
-        await self._result(v3.RMDIR, v3.RMDIR3args(v3.diropargs3(directory.handle, name)), (directory, name))
+        await self._changed(v3.RMDIR, v3.RMDIR3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rename(self, source: Node, source_name: str, target: Node, target_name: str) -> None:
         """Calls RENAME of `source_name` in `source` to `target_name` in `target`; raises `NfsError` for a refusal."""
         args = v3.RENAME3args(v3.diropargs3(source.handle, source_name), v3.diropargs3(target.handle, target_name))
-        await self._result(v3.RENAME, args, (source, source_name), (target, target_name))
+        await self._changed(v3.RENAME, args, (source, source_name), (target, target_name))
 
     async def link(self, node: Node, directory: Node, name: str) -> None:
         """Calls LINK, which makes `name` in `directory` a hard link to `node`; raises `NfsError` for a refusal."""
         args = v3.LINK3args(node.handle, v3.diropargs3(directory.handle, name))
-        await self._result(v3.LINK, args, node.place, (directory, name))
+        await self._changed(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
         """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
