@@ -443,8 +443,9 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
     """Returns why MOUNT refuses the path `export`; `admitted`: the hosts listed for it ("*": all), empty if unknown."""
     if not admitted or "*" in admitted:
-        port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
-        return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"
+        lacks = "to ports from 1024 on (ConnectOptions(reserved_port=True)), or without TLS with a certificate"
+        lacks += ' (ConnectOptions(xprtsec="mtls")); its log may have the reason'
+        return f"the server's MOUNT refuses {export} to this host or user, {lacks}"
     more = len(admitted) - _SHOWN_MAX
     shown = ", ".join(admitted[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"the server exports {export} to {shown} alone"
@@ -454,8 +455,7 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
     """Sends UMNT for the export of `mounted`, so that the server knows that it is no longer used; ignores failures.
 
     Waits up to 1 s for the reply, and for MOUNT at a port of its own up to 1 s more for the connection. `url`: the
-    server. `options`: the settings of a connection to such a port. `nfs`: the connection to the NFS server, for MOUNT
-    there; no call is made if it is lost.
+    server. `options`: those of a connection to such a port. `nfs`: the connection to MOUNT at NFS, unless it is lost.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:
