@@ -66,6 +66,12 @@ def test_no_call_waits_for_the_reports_on_clients(monkeypatch: pytest.MonkeyPatc
     assert threads != [threading.main_thread()]
 
 
+def test_no_clients_and_no_exports_are_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    admin._show_clients({"hosts": [], "clients": []})
+    admin._show_exports({"exports": []})
+    assert capsys.readouterr() == ("", "no clients\nno exports\n")
+
+
 def test_the_row_of_a_host_is_made_in_few_steps() -> None:
     host = HostStatistics(address="192.0.2.7", calls=5)
     assert functions_entered(lambda: serve_admin._host(host, {host.address: {"3"}}, {})) < 8

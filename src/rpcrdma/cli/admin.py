@@ -204,6 +204,9 @@ def _show_status(found: Mapping[str, Any]) -> None:
 
 
 def _show_clients(found: Mapping[str, Any]) -> None:
+    if not found["hosts"]:
+        console.talk("no clients")
+        return
     headings = ("address", "versions", "rdma", "tcp", "calls", "received", "sent", "mounts of version 3")
     rows = [
         (
@@ -250,6 +253,9 @@ def _lease(client: Mapping[str, Any]) -> str:
 
 
 def _show_exports(found: Mapping[str, Any]) -> None:
+    if not found["exports"]:
+        console.talk("no exports")
+        return
     rows = [
         (
             export["name"],
