@@ -308,7 +308,8 @@ def test_calls_of_any_program(running: Running) -> None:
 
 
 def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
-    before = background_loop._present
+    with sync.nfs_open(running.url):
+        before = background_loop._present
     assert before is not None
     assert not before.in_use
     with pytest.raises(ConnectFailed, match="refused"):
