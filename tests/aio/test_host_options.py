@@ -193,6 +193,15 @@ def test_a_server_needs_a_certificate_and_for_mutual_tls_authorities(hosts: Host
         HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "mtls")
 
 
+@each_case("names", [(), ("server.example",)])
+async def test_a_url_with_an_unfit_host_is_refused_whether_or_not_the_names_of_the_server_are_given(
+    names: tuple[str, ...],
+) -> None:
+    options = ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(names=names))
+    with pytest.raises(HostAuthenticationFailed, match=r"'a\.\.b' is not the name of a host"):
+        await connect("tcp://a..b", options=options)
+
+
 async def test_settings_that_a_server_could_not_keep_are_not_ignored(hosts: Hosts) -> None:
     for given, lacking in (
         (HostAuthentication(certificate=hosts.server, names=["client.example"]), "there are no authorities"),

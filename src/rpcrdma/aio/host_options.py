@@ -138,8 +138,8 @@ class HostAuthentication:
                 at a server.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit or missing, or `context` is set, which TLS over TCP
-                cannot use; the message names the cause.
+            HostAuthenticationFailed: a file, a name or `host` is unfit or missing, or `context` is set, which TLS over
+                TCP cannot use; the message names the cause.
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
@@ -150,10 +150,11 @@ class HostAuthentication:
             self._expect_authorities()
         try:
             names = [host_name(name) for name in self.names or ([] if host is None else [host])]
+            server_name = None if host is None else _dns_name(host)
         except ValueError as error:
             raise HostAuthenticationFailed(f"host authentication: {error}", cause="configuration") from None
         load = functools.partial(self._load_for_tls, role, xprtsec)
-        return TlsSettings(self, load, xprtsec, names, None if host is None else _dns_name(host))
+        return TlsSettings(self, load, xprtsec, names, server_name)
 
     def load(self, role: Role) -> ssl.SSLContext:
         """Reads the files for host authentication over RDMA into a new SSL context and returns it.
