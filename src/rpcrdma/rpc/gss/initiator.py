@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
 from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder, wrong_arguments
 from rpcrdma.rpc.gss.bodies import CONTENT_AT, body_octets_max, decode_body, encode_body
@@ -160,6 +160,7 @@ class ProtectedCall:
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
+            OutOfMemory: there is no memory for the encoded arguments.
             GssFailure: the context has ended.
         """
         sealed, self._sealed = self._sealed, None
@@ -170,19 +171,18 @@ class ProtectedCall:
         return self._encoded(xid, procedure, args)
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Returns the call with a new sequence number; None if a thread uses the context, or the context has ended.
+        """Returns the call with a new sequence number, for a further transmission; None if it cannot be made.
 
-        Sets `was_in_use` to whether a thread uses the context.
-
-        Raises:
-            LocalProtocolError, TypeError: the arguments do not have the procedure's type.
+        That is so if a thread uses the context, which `was_in_use` then says, or the context has ended, or there is no
+        memory, or the arguments have been changed since, so that they do not have the procedure's type.
         """
         self.was_in_use = self.session.turns.taken
         if self.was_in_use:
             return None
         try:
             return self.encode(xid, procedure, args)
-        except GssFailure:
+        except (GssFailure, LocalProtocolError, TypeError, MemoryError):
+            # The call fails as it was refused: raised here, the error would end the connection.
             return None
 
     def _encoded(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
