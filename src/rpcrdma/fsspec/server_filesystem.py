@@ -182,8 +182,8 @@ class ServerFileSystem(AsyncFileSystem):
     def _at(self, path: str | ServerPath) -> MountedPath:
         """Returns a context manager that mounts the export with `path`: `async with self._at(path) as (fs, at):`.
 
-        `fs` is the export's file system, `at` the path in it. Raises ValueError if `path` names no server; entering
-        raises NoSuchExport, or another OSError or RpcRdmaError of the mount.
+        `fs` is the export's file system, `at` the path in it. Raises ValueError if `path` names no server, and
+        LocalProtocolError if it names no valid one; entering raises NoSuchExport, or another OSError or RpcRdmaError.
         """
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         hint = None

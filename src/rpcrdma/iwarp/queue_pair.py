@@ -78,7 +78,7 @@ class IwarpQueuePair:
             LocalProtocolError. A responder does not use them: its octets are the argument of `accept`.
         scratch: memory for received octets. Queue pairs may share it if `bytes_received` of each is called before
             `next_buffers` of another. None: memory of its own.
-        native: the C module, to receive after `hand_over` and send by `send`; None, or `flush_each_message`: not used.
+        native: the C module, to receive after `hand_over` and send by `send`; unused if `config.flush_each_message`.
     """
 
     def __init__(

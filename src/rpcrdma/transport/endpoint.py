@@ -211,12 +211,12 @@ class Endpoint:
 
     @property
     def inline_send_octets(self) -> int:
-        """The largest message that is sent, in octets; before `Ready` it may be less than then."""
+        """The octets of the largest message that is sent; the number may grow until `Ready`."""
         return self._session.send_octets
 
     @property
     def inline_receive_octets(self) -> int:
-        """The largest message that can arrive, in octets; before `Ready` it may be less than then."""
+        """The octets of the largest message that can arrive; the number may grow until `Ready`."""
         return self._session.receive_octets
 
     @property
@@ -276,7 +276,8 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Returns whether the property `untimed` may be True or `wanted_octets` above 0; a cheap test, mostly False."""
+        """Returns whether a deadline may be without a time (`untimed`) or a call wait for memory (`wanted_octets`)."""
+        # A cheap test, mostly False, before the owner looks at these properties.
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0

@@ -103,7 +103,7 @@ class TransportStatistics:
     items_sent_in_segments: int = 0
     """Bulk items that were laid out for the segments of the peer's receive buffers."""
     items_in_segments: int = 0
-    """Bulk items that arrived in segments of receive buffers; they are used there, except `items_joined`."""
+    """Bulk items that arrived in segments of receive buffers; they are used there, except those in `items_joined`."""
     octets_in_segments: int = 0
     """Octets of the bulk items that arrived in segments of receive buffers."""
     items_joined: int = 0

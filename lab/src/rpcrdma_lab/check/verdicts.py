@@ -85,7 +85,10 @@ class Result:
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The sections of `statements`, such as "RFC 8166 4.5.2"."""
+        """The sections of the specifications with the statements that the verdict is about, such as "RFC 8166 4.5.2".
+
+        The property `statements` has the identifiers of these statements. Empty if the verdict is HARMS.
+        """
         return sections_of(self.statements)
 
 

@@ -25,8 +25,9 @@ class VersionHeaders:
 
     `prefix` are the fields with which all headers begin, and `bodies` the fields after these, by number of the header
     type. Types that are not in `bodies` are encoded with the fields of the type `usual`, and not decoded. `names` are
-    the names of types by number. `defaults` are the values of fields that a conversation leaves out; others, except
-    "xid" and "payload_octets", are zero or empty.
+    the names of types by number. `defaults` are the values of fields that a conversation leaves out, except "xid", for
+    which the conversation's own XID stands, and "payload_octets", which is the length of the message's payload. Fields
+    without a default are then zero or empty.
     """
 
     prefix: Fields

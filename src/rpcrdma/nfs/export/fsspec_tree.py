@@ -378,9 +378,10 @@ class FsspecTree(AdmittedTree):
         return self.adopt(path, info, asked_s)
 
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
-        """Returns the object `name` in `directory`, from the cache or the store; with `at_once` None if not cached.
+        """Returns the object `name` in `directory`, from the cache or the store.
 
-        Raises Refused: ENAMETOOLONG: the path is too long; ENOENT; errors of `FsspecStore.info`, `adopt` and `listed`.
+        With `at_once` never waits, and returns None if the cache has no valid state of the object. Raises Refused:
+        ENAMETOOLONG: the path is too long; ENOENT; errors of `FsspecStore.info`, `adopt` and `listed`.
         """
         path = self.join(directory, name)
         if path is None:
@@ -445,9 +446,11 @@ class FsspecTree(AdmittedTree):
         return self._parts.listings.after(directory.handle, after, scan, version)
 
     def find(self, handle: bytes, *, at_once: bool) -> FsspecNode | None:
-        """Returns the object of a handle of this server in its present state; may ask the store; None with `at_once`.
+        """Returns the object of a handle of this server in its present state, from the cache or the store.
 
-        Raises Refused: ESTALE: no path is known for it, or the object is gone; other errors of `FsspecStore.info`.
+        With `at_once` always returns None, as the path of the handle may have to be read from the disk, or the state
+        from the store. Raises Refused: ESTALE: no path is known for the handle, or the object is gone; other errors of
+        `FsspecStore.info` and `adopt`.
         """
         if at_once:
             return None

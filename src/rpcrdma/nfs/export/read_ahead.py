@@ -54,9 +54,10 @@ class RemoteFile(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Fetch:
-    """A request for `count` blocks from block `first` on; `data` or `error` is set before the event `done`.
+    """A request for `count` blocks from block `first` on, for whose end readers wait by the event `done`.
 
-    Neither is set if the request has not begun.
+    Before `done` is set, either `data` gets the blocks, or `error` the failure. If no thread could be started for a
+    request ahead of the readers, `done` is set with `data` empty and `error` None: the readers then make a new request.
     """
 
     first: int

@@ -41,10 +41,11 @@ class UserGroups:
         self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
-        """Returns the GIDs of the groups of the user `uid`, () for an unknown user; None: not cached, with `at_once`.
+        """Returns the GIDs of the groups of the user `uid`, the primary group included; () for an unknown user.
 
-        With `at_once` never blocks. Otherwise looks groups up that are not cached, which may block, and raises Refused
-        (EAGAIN) if `LOOKUPS_MAX` other look-ups are still running after a wait of half a second.
+        With `at_once` never blocks, and returns None if the groups are not cached. Otherwise looks them up then, which
+        may block, and raises Refused (EAGAIN) if `LOOKUPS_MAX` other look-ups are still running after a wait of half a
+        second.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups

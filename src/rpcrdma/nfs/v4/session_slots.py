@@ -112,9 +112,11 @@ class Slot(Generic[R]):
 
         Args:
             sequence: the sequence number of the request, 0 to 2**32 - 1.
-            call: a value for the caller and the content of the request: if it differs from that of the request whose
-                reply is asked for, the answer is FALSE_RETRY in place of REPEAT. None for a request whose reply is not
-                to be kept: the caller then has to compare the attribute `call` itself before it sends a kept reply.
+            call: a value that identifies the caller and the content of the request. If it differs from the value of
+                the request with the kept reply, the answer is FALSE_RETRY in place of REPEAT. None saves the
+                computation for a request whose reply the client does not ask to keep. If the slot keeps a reply all the
+                same, the answer is REPEAT without a comparison: the caller then computes the value, and compares it
+                with the attribute `call` before it sends the kept reply.
         """
         newest = self.sequence
         if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):
@@ -131,7 +133,8 @@ class Slot(Generic[R]):
     def finish(self, reply: R | None, call: Hashable = None) -> None:
         """Ends the running request; keeps `reply` for a repeat, unless None. AssertionError unless the slot is BUSY.
 
-        `call` is the value for a request for which `take` was given None, if its reply is kept after all.
+        `call` identifies the request as in `take`: given if `take` got None and the reply is kept after all, as that
+        of a call whose connection ended before it had run. None leaves the attribute `call` as it is.
         """
         assert self.state is _BUSY
         if call is not None:

@@ -236,7 +236,8 @@ class SessionTable:
         Args:
             args: the arguments of SEQUENCE.
             call: a value for the caller and the content of the call (`Compound.request`), by which a false retry is
-                found; None for a call whose reply is not to be kept.
+                found; None for a call whose reply the client does not ask to keep: after REPEAT the method's caller
+                then compares the value with that of the slot (see `Slot.take`).
             caller: the connection of the call.
             now_s: the present time, in seconds of a monotonic clock.
             operations: the number of operations of the COMPOUND.
