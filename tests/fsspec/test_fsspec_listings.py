@@ -14,11 +14,13 @@ import fsspec
 import pytest
 
 from fsspec_server import Served, at
+from rpcrdma.fsspec import walk_steps
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
+from support.few_frames import frames_left
 
 pytestmark = pytest.mark.thorough
 
@@ -87,6 +89,25 @@ def test_info_has_what_the_server_knows(fs: Any, top: Path) -> None:
     assert before == fs.checksum(at(top, "file"))
     file.write_bytes(b"54321")
     assert before != fs.checksum(at(top, "file"))
+
+
+def test_a_tree_is_walked_to_any_depth(fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = 150
+    (top / "/".join(["d"] * levels)).mkdir(parents=True)
+    fs.info(at(top))
+    with frames_left(200):
+        assert len(fs.find(at(top), withdirs=True)) == levels + 1
+        down = [len(path) for path, _, _ in fs.walk(at(top))]
+        assert down == sorted(down) == [len(path) for path, _, _ in fs.walk(at(top), topdown=False)][::-1]
+    assert [path for path, _, _ in fs.walk(at(top), maxdepth=2)] == [at(top), at(top, "d")]
+    with pytest.raises(ValueError, match="maxdepth must be at least 1"):
+        next(fs.walk(at(top), maxdepth=0))
+    for _, names, _ in fs.walk(at(top)):
+        names.clear()
+    # A directory that contains itself has no end.
+    monkeypatch.setattr(walk_steps, "NFS_TREE_DEPTH_MAX", 3)
+    with pytest.raises(OSError, match="more than 3 levels deep"):
+        fs.find(at(top))
 
 
 def test_a_path_may_end_with_dots(fs: Any, top: Path) -> None:

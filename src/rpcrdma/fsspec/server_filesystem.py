@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from glob import has_magic
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
@@ -22,14 +22,13 @@ from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import MountedPath, Mounts, Server, close_left_open, close_mounts, mounts_of, open_writers
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, number_of, strip_url
 from rpcrdma.fsspec.waiting import sync
+from rpcrdma.fsspec.walk_steps import OnError, Walked, WalkStep, raise_unless_missing, steps_after
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.mount_client import NoSuchExport
 
 __all__ = ["ServerFileSystem", "names_below"]
 
 T = TypeVar("T")
-OnError: TypeAlias = "str | Callable[[OSError], None] | None"
-Walked: TypeAlias = tuple[str, Any, Any]
 
 _OPTIONS = "host, port, mountport, options, files, auto_mkdir, attributes_valid_s, close_to_open"
 _FSSPEC_OPTIONS = {
@@ -37,9 +36,6 @@ _FSSPEC_OPTIONS = {
     "use_listings_cache",
 }  # fmt: skip
 """The options of every file system: fsspec itself ignores unknown options, which are mistakes."""
-
-_BELOW = "on_error_below"
-"""The keyword with which a walk passes `on_error` to the walks of directories below."""
 
 _PASSED_OVER = {"anon"}
 """Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
@@ -329,18 +325,36 @@ class ServerFileSystem(AsyncFileSystem):
             one; with `detail=True` dictionaries from names to infos in place of names.
 
         Raises:
-            OSError: a directory cannot be listed, unless `on_error` says otherwise.
+            OSError: a directory cannot be listed, unless `on_error` says otherwise; ENAMETOOLONG: it is more than 2048
+                levels deep.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer, whatever `on_error` is.
         """
-        tell, kwargs = _told(on_error, kwargs)
-        return super().walk(path, maxdepth, topdown, tell, **kwargs)  # type: ignore[no-any-return]
+        tell, one = on_error or raise_unless_missing, 1 if maxdepth is None else min(maxdepth, 1)
+        waiting = [WalkStep(path)]
+        while waiting:
+            step = waiting.pop()
+            if step.found is not None:
+                yield step.found
+                continue
+            for found in super().walk(step.path, one, on_error=tell, **kwargs):
+                if topdown:
+                    yield found
+                waiting += steps_after(found, step.depth, maxdepth, topdown=topdown)
 
     async def _walk(
         self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
     ) -> AsyncIterator[Walked]:
-        tell, kwargs = _told(on_error, kwargs if topdown else {**kwargs, "topdown": False})
-        async for found in super()._walk(path, maxdepth, on_error=tell, **kwargs):
-            yield found
+        tell, one = on_error or raise_unless_missing, 1 if maxdepth is None else min(maxdepth, 1)
+        waiting = [WalkStep(path)]
+        while waiting:
+            step = waiting.pop()
+            if step.found is not None:
+                yield step.found
+                continue
+            async for found in super()._walk(step.path, one, on_error=tell, **kwargs):
+                if topdown:
+                    yield found
+                waiting += steps_after(found, step.depth, maxdepth, topdown=topdown)
 
     async def _expand_path(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False
@@ -470,21 +484,6 @@ class ServerFileSystem(AsyncFileSystem):
         raise io.UnsupportedOperation(
             f"{self.unstrip_protocol(path)}: NFSv3 has no time of creation; `modified` has that of the last change"
         )
-
-
-def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """Returns (`on_error`, `kwargs`) for the walk of fsspec's class, from those that a walk of this class got.
-
-    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so the returned `kwargs` has it as
-    well. In place of None stands a function that raises all errors but FileNotFoundError.
-    """
-    tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
-    return tell, kwargs | {_BELOW: tell}
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:

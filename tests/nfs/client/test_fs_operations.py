@@ -23,6 +23,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.errors import NfsError, ServerPathError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
+from support.few_frames import frames_left
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
 
@@ -178,6 +179,14 @@ def test_directories_are_made_with_the_parents_that_are_asked_for(server: Any, m
         run(fs.mkdir("/file/below", parents=True))
     run(mounted(fs_directory="/top").mkdir("x/y", parents=True))
     assert server.at("/top/x/y").type == ftype3.NF3DIR
+
+
+def test_missing_directories_are_made_at_any_depth(mounted: Any) -> None:
+    fs = mounted()
+    deep = "/d" * 200
+    with frames_left(150):
+        run(fs.mkdir(deep, parents=True))
+    assert run(fs.is_dir(deep))
 
 
 def test_what_is_removed_is_of_the_kind_that_was_named(server: Any, mounted: Any) -> None:

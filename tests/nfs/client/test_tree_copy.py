@@ -17,6 +17,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.trees import tree_copy, tree_remove
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
+from support.few_frames import frames_left
 from support.open_files import open_files
 from support.waiting import closing, once
 
@@ -100,6 +101,14 @@ def test_a_tree_goes_out_and_comes_back_and_does_so_again(tree: Any, mounted: An
     for report in run(closing(fs, work())):
         report.check()
     assert shape(tmp_path / "t") == server_shape(tree.at("/t")) == server_shape(tree.at("/back"))
+
+
+def test_a_tree_is_copied_to_any_depth_of_missing_directories(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/file", b"x")
+    deep = tmp_path.joinpath(*["d"] * 300)
+    with frames_left(200):
+        run(once(mounted(), "download_tree", "/t", deep)).check()
+    assert (deep / "file").read_bytes() == b"x"
 
 
 def test_as_many_files_as_allowed_are_copied_at_once(server: Any, mounted: Any, tmp_path: Path) -> None:

@@ -312,22 +312,28 @@ class ObjectCalls:
             NfsError: the server refuses; FileNotFoundError: a directory above is missing, without `parents`; and the
                 errors of `Caller.call`.
         """
-        try:
-            directory, name = await self._resolver.find_parent(path, of_directory=True)
-            with self._resolver.changing(directory, name):
-                made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
-            self._resolver.keep_made(directory, name, *made)
-        except NfsNotFound:
-            above = [name for name in components(self._resolver.absolute(path)) if name != "."][:-1]
-            while above and above[-1] == "..":
-                above.pop()
-            if not parents or not above:
-                raise
-            await self.mkdir("/" + "/".join(above), exist_ok=True, parents=True)
-            await self.mkdir(path, mode, exist_ok=exist_ok)
-        except NfsExists:
-            if not exist_ok or not await self.is_dir(path):
-                raise
+        missing, below = [(path, mode, exist_ok)], False
+        while missing:
+            at, bits, may_exist = missing[-1]
+            try:
+                directory, name = await self._resolver.find_parent(at, of_directory=True)
+                with self._resolver.changing(directory, name):
+                    made = await self._procedures.mkdir(directory, name, set_attributes(mode=bits))
+                self._resolver.keep_made(directory, name, *made)
+            except NfsNotFound:
+                above = [name for name in components(self._resolver.absolute(at)) if name != "."][:-1]
+                while above and above[-1] == "..":
+                    above.pop()
+                if not parents or below or not above:
+                    raise
+                missing.append(("/" + "/".join(above), 0o755, True))
+                continue
+            except NfsExists:
+                if not may_exist or not await self.is_dir(at):
+                    raise
+            missing.pop()
+            # Once one is there, a server that misses one again would be asked without end.
+            below = True
 
     async def _find_or_make(self, path: Path, mode: int) -> tuple[Node, bool]:
         """Returns (the directory at `path`, whether this call made it with `mode`); raises the errors of `mkdir`."""

@@ -136,14 +136,14 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
     The caller closes the descriptor. A new directory at `path` is to get `mode`, less the umask unless `exact`; until
     `finish_directory` its owner has all rights. New ones above have the default mode. Raises OSError.
     """
-    made = True
-    top, begin = Path(path), _mode_to_begin(mode, exact=exact)
+    top, begin, made = Path(path), _mode_to_begin(mode, exact=exact), True
     try:
         top.mkdir(begin)
     except FileExistsError:
         made = False
     except FileNotFoundError:
-        top.parent.mkdir(parents=True, exist_ok=True)
+        for above in reversed(top.parents):
+            above.mkdir(exist_ok=True)
         top.mkdir(begin)
     return open_directory(path), made
 
