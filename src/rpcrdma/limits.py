@@ -370,6 +370,10 @@ AUDIT_RECORDS_MAX = 4096
 
 # NFS client
 
+EXPORTS_ASKED_MAX = 256
+"""Exports of a server's list that are asked for one by one, for their security flavors, attributes or space. A server
+rarely has as many, and the list of a hostile one has 65,536, each with calls that may take their whole time limit."""
+
 NFS_DEFERRED_S = 200.0
 """Seconds for which an operation is tried again that the server defers (NFS3ERR_JUKEBOX). The grace period after a
 restart lasts a lease, 90 s in our server and in Linux, and while clients reclaim up to two; 20 s more are for the

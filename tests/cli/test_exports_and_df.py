@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.cli import ls
+from rpcrdma.cli import df, ls
 from rpcrdma.cli.main import main
 from rpcrdma.cli.remote import Failures
 from rpcrdma.errors import UserAuthenticationFailed
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.thorough
 def test_exports_are_listed_with_those_who_may_mount_them(
-    start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -57,6 +57,19 @@ def test_exports_are_listed_with_those_who_may_mount_them(
         heading, *rows = capsys.readouterr().out.splitlines()
         assert heading.split() == ["path", "size", "used", "available", "use", "files"]
         assert [row.split()[0] for row in rows] == ["/data/a", "/data/b"]
+        # Of the many that a hostile server lists, the first ones alone are mounted.
+        for command in (df, ls):
+            monkeypatch.setattr(command, "EXPORTS_ASKED_MAX", 1)
+        assert main(["df", server]) == 1
+        said = capsys.readouterr()
+        assert [row.split()[0] for row in said.out.splitlines()] == ["path", "/data/a"]
+        assert said.err.splitlines() == [
+            f"error: {served.urls['rdma']}: only 1 of 2 exports are shown",
+            "hint: name the other ones to see theirs",
+        ]
+        assert main(["ls", "-l", f"{served.urls['rdma']}/data?mountport={port}"]) == 0
+        first, second = capsys.readouterr().out.splitlines()
+        assert (first[:3], second.split()) == ("drw", ["d?????????", "?", "?", "?", "?", "?", "b"])
         assert served.stop() == 0
 
 

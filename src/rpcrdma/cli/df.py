@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.remote import Failures, Servers
 from rpcrdma.commands import CommandParser, add_json, console, service_url
+from rpcrdma.limits import EXPORTS_ASKED_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
@@ -61,10 +63,12 @@ async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
     """Yields `url` itself if an export contains it, else the URLs of the exports below it, in the server's order.
 
     Raises:
+        OSError: E2BIG, after the first `EXPORTS_ASKED_MAX` (256) exports below it, if there are more.
         NoSuchExport: no export contains `url` or is below it.
         NfsError, RpcRdmaError: the server refuses to mount, cannot be reached, or does not answer.
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
+    from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     try:
         await servers.locate(url)
@@ -72,8 +76,13 @@ async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
         below = [name for name in error.exports if name.startswith(url.path.rstrip("/") + "/")]
         if not below:
             raise
-        for name in below:
+        for name in below[:EXPORTS_ASKED_MAX]:
             yield replace(url, path=name)
+        if len(below) > EXPORTS_ASKED_MAX:
+            text = f"only {EXPORTS_ASKED_MAX} of {len(below):,} exports are shown; name the other ones to see theirs"
+            excess = ServerPathError(errno.E2BIG, text, url.path)
+            excess.found_at(url)
+            raise excess from None
     else:
         yield url
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from rpcrdma.cli.listing_format import attributes_json, long_columns
 from rpcrdma.cli.remote import Failures, Servers
 from rpcrdma.commands import CommandParser, add_json, console, service_url
-from rpcrdma.limits import NFS_TREE_PENDING_MAX
+from rpcrdma.limits import EXPORTS_ASKED_MAX, NFS_TREE_PENDING_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
@@ -285,18 +285,19 @@ async def _list_exports(listing: _Listing, servers: Servers, url: Url, below: di
 
     `url` is the URL of the directory that has the names; it is in no export. With -l or --json each name that is an
     export itself ([] is in its value) is mounted, to read its attributes; if that raises OSError or
-    UserAuthenticationFailed, the name is printed without attributes, as is a name with exports below it alone.
+    UserAuthenticationFailed, the name is printed without attributes, as is a name with exports below it alone, or after
+    the first 256 names.
     """
     from rpcrdma.errors import UserAuthenticationFailed  # noqa: PLC0415
 
     args = listing.args
     listing.head(url.path or "/")
     prefix = url.path.rstrip("/") + "/"
-    rows = []
+    rows: list[_Row] = []
     for name, exports in below.items():
         attributes = None
         is_export = [] in exports
-        if is_export and (args.long or args.json):
+        if is_export and (args.long or args.json) and len(rows) < EXPORTS_ASKED_MAX:
             try:
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
                 attributes = await filesystem.stat(path)

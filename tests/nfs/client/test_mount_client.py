@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import AuthError, CallTimeout, ConnectFailed, ProgramMismatch, ProgramUnavailable
+from rpcrdma.limits import EXPORTS_ASKED_MAX
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import mount_client
 from rpcrdma.nfs.client.mount_client import Mount, NoSuchExport, confirm_root, list_exports, mount_export
@@ -162,6 +164,35 @@ async def test_a_refusal_for_too_little_protection_is_told_as_such(
     given = [url, options] if work is list_exports else [url, options, await connected()]
     with pytest.raises(AuthError, match="AUTH_TOOWEAK; it asks for more protection"):
         await work(*given, mount_port=port)
+
+
+class _WithManyExports(_WithExports):
+    """A MOUNT service with more exports than a client asks for."""
+
+    def __init__(self) -> None:
+        super().__init__(knows=True)
+        self.asked: Counter[Any] = Counter()
+
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float = 0) -> Any:
+        self.asked[procedure] += 1
+        if procedure is mount.EXPORT:
+            return [mount.exportnode(f"/{number:03}", []) for number in range(EXPORTS_ASKED_MAX + 2)]
+        return await super().call(procedure, "/other")
+
+
+@in_virtual_time
+async def test_all_exports_are_listed_and_a_bounded_number_is_asked_for_flavors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = _WithManyExports()
+
+    async def connected(*_: object, **__: object) -> _WithManyExports:
+        return service
+
+    monkeypatch.setattr(mount_client, "connect_nfs", connected)
+    found = await list_exports(Url(scheme="tcp", host="192.0.2.1", port=1, path="/"), ConnectOptions())
+    assert [each.flavors for each in found] == [(1,)] * EXPORTS_ASKED_MAX + [()] * 2
+    assert service.asked[mount.MNT] == service.asked[mount.UMNT] == EXPORTS_ASKED_MAX
 
 
 class _Undecided(_WithExports):

@@ -35,6 +35,7 @@ from rpcrdma.errors import (
     RpcRdmaError,
     TransportClosed,
 )
+from rpcrdma.limits import EXPORTS_ASKED_MAX
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.client.paths import names_in, normal
 from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP, check_may_be_asked
@@ -182,7 +183,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     Asks in turn, until one answers, MOUNT at the port of NFS; NFS version 4 there, which names no hosts; and MOUNT at
     TCP port 20048 and at the port that the port mapper names, with a warning in the log: it may be another server's. If
     `url.mount_port`, or else `mount_port`, is a port, MOUNT there alone is asked. `options`: the settings of
-    connections. At MOUNT, MNT (for flavors) and UMNT follow for each export.
+    connections. At MOUNT, MNT (for flavors) and UMNT follow for each of the first 256 exports.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -202,11 +203,12 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
             )
         nodes = await caller.call(mount.EXPORT, None, timeout_s=options.connect_timeout_s)
         found = []
-        for node in sorted(nodes, key=lambda node: node.ex_dir):
-            flavors: tuple[int, ...] | None
+        for number, node in enumerate(sorted(nodes, key=lambda node: node.ex_dir)):
+            flavors: tuple[int, ...] | None = ()
             try:
-                _, flavors = await _mnt(caller, node.ex_dir, options.connect_timeout_s)
-                await caller.call(mount.UMNT, node.ex_dir, timeout_s=options.connect_timeout_s)
+                if number < EXPORTS_ASKED_MAX:
+                    _, flavors = await _mnt(caller, node.ex_dir, options.connect_timeout_s)
+                    await caller.call(mount.UMNT, node.ex_dir, timeout_s=options.connect_timeout_s)
             except NfsError as error:
                 # Any other error says nothing of the client: MNT3ERR_IO and MNT3ERR_SERVERFAULT may pass.
                 flavors = None if isinstance(error, NfsPermission) else ()
@@ -427,10 +429,8 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
                 raise
         else:
             below = "/".join(names[len(names_in(export)) :]) + ("/" if path.endswith("/") else "")
-            directory = "/" + below.lstrip("/")
-            return Mount(
-                export=export, handle=handle, directory=directory, listed=frozenset(listed or ()), flavors=flavors
-            )
+            directory, known = "/" + below.lstrip("/"), frozenset(listed or ())
+            return Mount(export=export, handle=handle, directory=directory, listed=known, flavors=flavors)
     assert first is not None, "there is at least one candidate"
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):
@@ -458,12 +458,11 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
     server. `options`: those of a connection to such a port. `nfs`: the connection to MOUNT at NFS, unless it is lost.
     """
     with contextlib.suppress(RpcRdmaError):
-        if not mounted.port:
-            if not nfs.lost:
-                await nfs.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
-            return
-        async with await _connected(url, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
-            await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
+        if mounted.port:
+            async with await _connected(url, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
+                await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
+        elif not nfs.lost:
+            await nfs.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
 
 
 async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[bytes, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import NFS4_PSEUDO_CALLS_MAX
+from rpcrdma.limits import EXPORTS_ASKED_MAX, NFS4_PSEUDO_CALLS_MAX
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.v4 import nfs4
@@ -137,7 +137,7 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
         # Any other error says nothing of the client: NFS4ERR_DELAY and NFS4ERR_IO may pass.
         if each.error in _CLOSED:
             flavors = None
-        elif number < NFS4_PSEUDO_CALLS_MAX:
+        elif number < EXPORTS_ASKED_MAX:
             try:
                 flavors = _flavors((await session.run(*each.ask))[-1])
             except OperationRefused as refused:
