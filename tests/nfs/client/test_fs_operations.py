@@ -212,31 +212,6 @@ def test_what_is_removed_is_of_the_kind_that_was_named(server: Any, mounted: Any
     assert list(server.root.children) == ["file"]
 
 
-def test_a_path_with_a_slash_at_its_end_is_a_directorys(server: Any, mounted: Any) -> None:
-    server.put("/file", b"1")
-    server.folder("/dir")
-    server.link("/to-dir", "dir")
-    fs = mounted()
-    for call in (
-        lambda: fs.unlink("/file/"),
-        lambda: fs.unlink("/to-dir/"),
-        lambda: fs.rename("/file", "/new/"),
-        lambda: fs.rename("/file/.", "/new"),
-        lambda: fs.rename("/to-dir/", "/new"),
-        lambda: fs.symlink("x", "/new/"),
-        lambda: fs.link("/file", "/new/"),
-        lambda: fs.open("/new/", "xb"),
-    ):
-        with pytest.raises(NotADirectoryError):
-            run(call())
-    with pytest.raises(FileNotFoundError):
-        run(fs.open("/new/", "wb"))
-    assert sorted(server.root.children) == ["dir", "file", "to-dir"]
-    run(fs.rename("/dir/", "/new/"))
-    run(fs.rmdir("/new/"))
-    assert sorted(server.root.children) == ["file", "to-dir"]
-
-
 async def test_what_is_renamed_is_found_under_its_new_name_only(server: Any, mounted: Any) -> None:
     server.put("/a/file", b"1")
     server.folder("/b")

@@ -1,9 +1,15 @@
 """The way from paths to file handles: links, dots, the cache, and that none leaves the mount."""
 
+# ruff: noqa: PTH101, PTH104, PTH123, PTH208, PTH211 - pathlib drops slashes at the end of paths
+
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
+from asyncio import run
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,3 +194,71 @@ def test_attributes_through_a_link_to_a_dot_are_those_of_now(tree: Any, mounted:
     for mode in (0o700, 0o750):
         tree.at("/a").mode = mode
         assert asyncio.run(fs.stat(path)).st_mode & 0o777 == mode
+
+
+def open_and_close(path: str, mode: str) -> None:
+    with open(path, mode):
+        pass
+
+
+SLASH_CALLS: dict[str, tuple[Callable[[str], object], Callable[[Any, str], Coroutine[Any, Any, object]]]] = {
+    "stat": (os.stat, lambda fs, path: fs.stat(path)),
+    "lstat": (os.lstat, lambda fs, path: fs.lstat(path)),
+    "entry": (os.lstat, lambda fs, path: fs.entry(path)),
+    "chmod": (lambda path: os.chmod(path, 0o755), lambda fs, path: fs.chmod(path, 0o755)),
+    "listdir": (os.listdir, lambda fs, path: fs.listdir(path)),
+    "readlink": (os.readlink, lambda fs, path: fs.readlink(path)),
+    "mkdir": (os.mkdir, lambda fs, path: fs.mkdir(path)),
+    "rmdir": (os.rmdir, lambda fs, path: fs.rmdir(path)),
+    "unlink": (os.unlink, lambda fs, path: fs.unlink(path)),
+    "rename": (lambda path: os.rename(path, "new/"), lambda fs, path: fs.rename(path, "new/")),
+    "rename to": (lambda path: os.rename("second", path), lambda fs, path: fs.rename("second", path)),
+    "link": (lambda path: os.link("second", path), lambda fs, path: fs.link("second", path)),
+    "symlink": (lambda path: os.symlink("x", path), lambda fs, path: fs.symlink("x", path)),
+    "rb": (lambda path: open_and_close(path, "rb"), lambda fs, path: fs.read_bytes(path)),
+    "r+b": (lambda path: open_and_close(path, "r+b"), lambda fs, path: fs.open(path, "r+b")),
+    "wb": (lambda path: open_and_close(path, "wb"), lambda fs, path: fs.write_bytes(path, b"")),
+    "xb": (lambda path: open_and_close(path, "xb"), lambda fs, path: fs.open(path, "xb")),
+    "ab": (lambda path: open_and_close(path, "ab"), lambda fs, path: fs.open(path, "ab")),
+}
+
+
+@pytest.mark.thorough
+@each_case("path", ["file/", "dir/", "to-dir/", "to-file//", "none/", "dangling/", "file/x/", "none/x/"])
+@each_case("call", list(SLASH_CALLS))
+def test_a_slash_at_the_end_of_a_path_has_the_meaning_that_it_has_for_os(
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, path: str
+) -> None:
+    server, mounted = new_server()
+    for name in ("file", "second"):
+        server.put(name, b"1")
+        (tmp_path / name).write_bytes(b"1")
+    server.folder("/dir")
+    (tmp_path / "dir").mkdir()
+    for name, target in (("to-dir", "dir"), ("to-file", "file"), ("dangling", "nowhere")):
+        server.link(name, target)
+        (tmp_path / name).symlink_to(target)
+
+    def outcome(work: Callable[[], object]) -> int | None:
+        try:
+            work()
+        except OSError as error:
+            return error.errno
+        return None
+
+    monkeypatch.chdir(tmp_path)
+    local, remote = SLASH_CALLS[call]
+    assert outcome(lambda: run(remote(mounted(), path))) == outcome(lambda: local(path))
+    assert sorted(server.root.children) == sorted(os.listdir())
+
+
+def test_an_entry_behind_a_link_with_a_slash_is_the_directory(server: Any, mounted: Any) -> None:
+    server.folder("/dir")
+    server.link("/to-dir", "dir")
+    server.link("/to-root", "/")
+    fs = mounted()
+    assert run(fs.entry("to-dir")).is_symlink()
+    assert run(fs.entry("to-dir/")).handle == server.handle(server.at("/dir"))
+    assert run(fs.entry("to-root/")).is_dir()
+    with pytest.raises(NotADirectoryError):
+        run(fs.rename("/to-dir/.", "/new"))

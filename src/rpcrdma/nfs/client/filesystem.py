@@ -66,15 +66,16 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the entry at `path` with its present attributes; ignores slashes at its end, follows no link there.
+        """Returns the entry at `path` with its present attributes; follows no link there.
+
+        A slash at the end of `path` demands a directory, to which a link there is then followed.
 
         Raises:
-            NfsError: nothing is at `path`, `path` is the root (NFS3ERR_EXIST), or its last name is ".."
-                (NFS3ERR_INVAL); and the errors of `Caller.call`.
+            NfsError: nothing is at `path`, it ends in a slash and leads to no directory (NotADirectoryError), it is the
+                root (NFS3ERR_EXIST), or its last name is ".." (NFS3ERR_INVAL); and the errors of `Caller.call`.
         """
         directory, name, node = await self._resolver.find_entry(path)
-        assert node.attributes is not None, "LOOKUP brings them"
-        return DirEntry(name, directory, node.handle, node.attributes)
+        return DirEntry(name, directory, node.handle, await self._volume.attributes(node))
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
         """Asks by one GETATTR whether the object of `entry` still has the size, mtime and ctime that `entry` has.

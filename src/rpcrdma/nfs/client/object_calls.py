@@ -239,7 +239,7 @@ class ObjectCalls:
 
         Raises `NfsError` if the server refuses, such as FileNotFoundError, and the errors of `Caller.call`.
         """
-        directory, name = await self._resolver.find_parent(path)
+        directory, name = await self._resolver.find_parent(path, removes=True)
         with self._resolver.changing(directory, name):
             await self._procedures.remove(directory, name)
 
@@ -253,15 +253,13 @@ class ObjectCalls:
             target: the new path, name included. A slash at the end of either path demands that the object is a
                 directory (NotADirectoryError).
         """
-        old, new = self._resolver.absolute(source), self._resolver.absolute(target)
-        names = components(old)
-        if "." in {*names[-1:], *components(new)[-1:]}:
-            # A slash at the end of either names a directory.
-            node = await self._resolver.find("/" + "/".join(name for name in names if name != "."), follow=False)
-            if not node.is_dir:
-                raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, old, new)
         from_directory, from_name = await self._resolver.find_parent(source, of_directory=True)
         to_directory, to_name = await self._resolver.find_parent(target, of_directory=True)
+        old, new = self._resolver.absolute(source), self._resolver.absolute(target)
+        # A slash at the end of either names a directory.
+        of_directory = "." in {components(old)[-1], components(new)[-1]}
+        if of_directory and not (await self._procedures.lookup(from_directory, from_name)).is_dir:
+            raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, old, new)
         with self._resolver.changing(from_directory, from_name), self._resolver.changing(to_directory, to_name):
             await self._procedures.rename(from_directory, from_name, to_directory, to_name)
 

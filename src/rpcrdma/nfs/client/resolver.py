@@ -199,20 +199,23 @@ class Resolver:
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
         """Returns (node of the directory, last name, node of that name) of `path`.
 
-        A symbolic link that has the last name is not followed, slashes behind it are ignored; the node has attributes.
-        Raises `NfsError` if LOOKUP of the name is refused, and the errors of `find_parent`, such as NFS3ERR_EXIST for
-        the root, which has no name.
+        A symbolic link that has the last name is followed only if `path` ends in a slash or in ".", which demands a
+        directory. Raises `NfsError` if LOOKUP of the name is refused, NFS3ERR_NOTDIR if such a `path` leads to another
+        object, and the errors of `find_parent`, such as NFS3ERR_EXIST for the root, which has no name.
         """
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True, of_directory=True)
         try:
-            return directory, name, await self._procedures.lookup(directory, name)
+            node = await self._procedures.lookup(directory, name)
         except NfsError as error:
             if error.status not in OUTDATED or not remembered:
                 raise
-        self._cache.clear()
-        directory, name = await self.find_parent(path, of_directory=True)
-        return directory, name, await self._procedures.lookup(directory, name)
+            self._cache.clear()
+            directory, name = await self.find_parent(path, of_directory=True)
+            node = await self._procedures.lookup(directory, name)
+        if components(self.absolute(path))[-1] == "." and not node.is_dir:
+            node = await self.find(path)
+        return directory, name, node
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
         """Returns (node of the object at `path`, None); if only the last name is missing, (directory's node, the name).
@@ -225,23 +228,29 @@ class Resolver:
         except NoSuchName as missing:
             return missing.directory, missing.name
 
-    async def find_parent(self, path: Path, *, cached: bool = False, of_directory: bool = False) -> tuple[Node, str]:
+    async def find_parent(
+        self, path: Path, *, cached: bool = False, of_directory: bool = False, removes: bool = False
+    ) -> tuple[Node, str]:
         """Returns (node of the directory, last name) of `path`; the name need not exist, and is not looked up.
 
         With `cached`, the cache may supply the node of the directory; without it, LOOKUP does. `of_directory`: whether
-        the name is that of a directory, so that `path` may end in a slash or in ".".
+        the name is that of a directory, so that `path` may end in a slash or in ".". Otherwise such a path is refused
+        as by Linux, where the name is to be removed (`removes`) or made.
 
         Raises:
-            NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
-                object above the name is no directory, or `path` ends in a slash or in "."; and the other errors of
-                `find`, such as NFS3ERR_NOENT.
+            NfsError: NFS3ERR_EXIST: `path` is the root, or ends so and is to be made; NFS3ERR_ISDIR, NFS3ERR_NOTDIR: it
+                ends so, leads to a directory or to another object, and is to be removed; NFS3ERR_INVAL: the last name
+                is ".."; NFS3ERR_NOTDIR: the object above the name is no directory; and the other errors of `find`,
+                such as NFS3ERR_NOENT.
         """
         absolute = self.absolute(path)
         names = components(absolute)
         if names and names[-1] == ".":
-            if not of_directory:
-                raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
             names.pop()
+            if not of_directory:
+                node = await self.find(absolute.rstrip("/"), follow=False)
+                other = v3.nfsstat3.NFS3ERR_ISDIR if node.is_dir else v3.nfsstat3.NFS3ERR_NOTDIR
+                raise nfs_error(other if removes else v3.nfsstat3.NFS3ERR_EXIST, absolute)
         if not names:
             raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
         if names[-1] == "..":

@@ -6,7 +6,7 @@ from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
 from rpcrdma.nfs.client.node import DirEntry, Node
-from rpcrdma.nfs.client.paths import Path
+from rpcrdma.nfs.client.paths import Path, text_of
 from rpcrdma.nfs.client.procedures import Created
 from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
@@ -28,6 +28,9 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
         NfsError: the server refuses, or the object is no regular file; and the errors of `Caller.call`.
     """
     wanted = parse_open_mode(mode)
+    if wanted.creates and text_of(path).endswith("/"):
+        await volume.resolver.find_parent(path, of_directory=True)
+        raise nfs_error(v3.nfsstat3.NFS3ERR_ISDIR, volume.resolver.absolute(path))
     if wanted.exclusive:
         node = await _create_exclusively(volume, path, permissions)
     elif wanted.creates:
