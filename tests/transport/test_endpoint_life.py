@@ -165,6 +165,28 @@ def test_a_call_over_the_bound_of_the_connection_waits_until_another_is_answered
     assert [answer_all(pair) for _ in range(3)] == [[1], [2], []]
 
 
+@each_case("given_up_first", [False, True])
+def test_calls_that_the_server_drops_and_the_client_gives_up_leave_room_for_as_many_others(
+    given_up_first: bool,
+) -> None:
+    settings = replace(SMALL_MESSAGES, credits_requested=2, credits_granted=2)
+    pair = EndpointPair(settings, settings, version="2").connect()
+    for xid in range(0, 12, 3):
+        # The third one waits for the others to end.
+        calls = [pair.client.call(xid + number, message(xid + number, CALL), NOTHING) for number in range(3)]
+        arrived = pair.arrived()
+        assert len(arrived) == 2
+        for number, call in enumerate(arrived):
+            if given_up_first:
+                pair.client.abandon(calls[number])
+            pair.server.drop(call)
+        pair.run()
+        for call in calls[: 0 if given_up_first else 2]:
+            pair.client.abandon(call)
+        assert answer_all(pair) == [xid + 2]
+        pair.run()
+
+
 def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
     pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
     pair.client.call(0, message(0, CALL), NOTHING)

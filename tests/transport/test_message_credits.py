@@ -129,6 +129,30 @@ def test_a_call_that_is_never_answered_gives_its_credit_back() -> None:
     assert usable(client) == 2
 
 
+def test_calls_that_were_dropped_and_given_up_take_no_place_of_others() -> None:
+    client, server = introduced((2, 1), (8, 2))
+    for _ in range(3):
+        for _ in range(2):
+            deliver(client, server, CALL)
+            server.on_dropped()
+        assert client.on_arrival(received(Kind.GRANT, server.grant_word()))
+        assert admitted(client, CALL) is None, "they may be answered yet"
+        client.on_abandoned(2)
+    assert usable(client) == 2
+
+
+def test_a_call_that_is_given_up_keeps_its_place_until_it_ends() -> None:
+    client, server = introduced((2, 1), (8, 2))
+    for _ in range(2):
+        deliver(client, server, CALL)
+    client.on_abandoned(1)
+    assert admitted(client, CALL) is None, "the server still works on it"
+    deliver(server, client, REPLY)
+    client.on_abandoned(-1)
+    assert client.allowed == client.requested == 2
+    assert usable(client) == 1
+
+
 def test_calls_of_the_peer_are_no_room_for_more_of_ones_own() -> None:
     client, server = introduced((64, 5), (64, 9))
     for count in range(1, 4):

@@ -64,11 +64,12 @@ class MessageWindow:
     next such message therefore waits until the peer has used a credit of the previous one, which has then arrived.
     `_unproven` is the number of messages that the peer must still send until this arrival is certain; 0: it is certain.
 
-    Of this side's calls `in_flight` are unanswered; at most `requested` should be, and `allowed` is the number that the
-    peer was seen to take, at least one. Of the peer's calls `unanswered` are unanswered, and `granted` may be. This
-    side may send `balance` messages. The peer may send `outstanding` messages as far as this side knows; some of them
-    may be on their way. `reservable` is the most messages for which `reserve` adds credits to those of calls and
-    replies at any time. `low`: the peer may have at most half of its credits left, so `refresh_due` may be True.
+    Of this side's calls `in_flight` are unanswered; at most `requested` should be, to which `on_abandoned` adds the
+    number of those given up, and `allowed` is the number that the peer was seen to take, at least one. Of the peer's
+    calls `unanswered` are unanswered, and `granted` may be. This side may send `balance` messages. The peer may send
+    `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is the most
+    messages for which `reserve` adds credits to those of calls and replies at any time. `low`: the peer may have at
+    most half of its credits left, so `refresh_due` may be True.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """
@@ -226,6 +227,15 @@ class MessageWindow:
         """
         self.unanswered -= 1
         self.low = True
+
+    def on_abandoned(self, calls: int) -> None:
+        """Counts `calls` of this side, sent and unanswered, as given up; a negative number: as ended after all.
+
+        So many more may be unanswered, as far as the peer's credits show that it takes more: it has dropped calls then.
+        """
+        self.requested += calls
+        self.allowed = min(self.allowed, self.requested)
+        self._count(_GRANT)
 
     def may_owe(self, sends: int) -> bool:
         """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.

@@ -1,7 +1,7 @@
 """The requester: sends calls, exposes their memory and takes replies, in the forward or the reverse direction.
 
 When a call has a credit, it is planned (`plan_call`), its memory is registered (`exposure`), and it is sent. Its memory
-is invalidated before any reply or refusal is reported. An abandoned call is fenced at once, and holds its credit.
+is invalidated before a reply or refusal is reported. An abandoned call is fenced at once; `on_abandoned` has its credit.
 """
 
 from __future__ import annotations
@@ -138,6 +138,8 @@ class Requester:
             self._session.statistics.calls_abandoned += 1
             if call.carried is not None:
                 call.carried.end()
+            self._session.window.on_abandoned(1)
+            self._outbox.drain()
         else:
             return
         if call.sending:
@@ -233,10 +235,8 @@ class Requester:
         statistics = session.statistics
         statistics.registrations += len(exposure.regions)
         statistics.calls_long += plan.long
-        if plan.read_items:
-            statistics.calls_read_chunk += 1
-        if plan.write_chunks:
-            statistics.calls_write_chunk += 1
+        statistics.calls_read_chunk += bool(plan.read_items)
+        statistics.calls_write_chunk += bool(plan.write_chunks)
         for read in chunks.reads:
             statistics.segments_read += len(read.segments)
         for write in chunks.writes:
@@ -276,8 +276,7 @@ class Requester:
         if results is not None and call.carried is None:
             error = RemoteProtocolError("a reply in messages of an extension to a call that went in none")
             return self.fail(message.xid, error)
-        abandoned = call.state is _ABANDONED
-        exposure = call.exposure
+        exposure, abandoned = call.exposure, call.state is _ABANDONED
         reply_view = None
         if exposure is not None:
             reply_view = exposure.reply_view
@@ -302,6 +301,8 @@ class Requester:
                 session.events.append(_tuple(ReplyArrived, (call, decoder)))
             else:
                 self._open(call, exposure, message, reply_view, results)
+        else:
+            session.window.on_abandoned(-1)
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -324,12 +325,11 @@ class Requester:
         if invalidated is not None and not self._accept_invalidation(call, invalidated):
             return True
         assert message.refusal is not None
-        abandoned = call.state is _ABANDONED
         if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         form = None
         most, possible = session.config.reply_octets_max, session.segment_octets_possible
-        if not abandoned and not has_fewest(message.refusal, call.chunks, possible):
+        if call.state is not _ABANDONED and not has_fewest(message.refusal, call.chunks, possible):
             form = form_after(message.refusal, call.form, call.into, most, possible)
             if call.carried is not None:
                 form = call.carried.form_after(message.refusal, call.form, form)
@@ -344,14 +344,13 @@ class Requester:
             session.window.on_received(message)
             self._send_again(call, form)
         else:
-            self._end(call, message)
+            abandoned = self._end(call, message)
             session.statistics.calls_failed += 1
             if not abandoned:
                 session.events.append(CallFailed(call, error_of(message.refusal)))
-        if session.batcher is not None:
-            for xid in session.batcher.refused_with(message):
-                if xid in self.calls:
-                    self.on_refused(replace(message, xid=xid), None)
+        for xid in () if session.batcher is None else session.batcher.refused_with(message):
+            if xid in self.calls:
+                self.on_refused(replace(message, xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -370,8 +369,7 @@ class Requester:
         if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         session = self._session
-        abandoned = call.state is _ABANDONED
-        self._end(call, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
+        abandoned = self._end(call, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
         session.statistics.calls_failed += 1
         session.statistics.bad_replies += isinstance(error, RemoteProtocolError)
         if not abandoned:
@@ -420,11 +418,10 @@ class Requester:
                     # Invalidation may fail, and may have ended the connection; the call is reported anyway.
                     with contextlib.suppress(RpcRdmaError):
                         session.pd.invalidate(region)
-            abandoned = call.state is _ABANDONED
+            if call.state is not _ABANDONED:
+                session.events.append(CallFailed(call, TransportClosed(reason, protocol_error=protocol_error)))
             call.state = TRANSITIONS[call.state, _END]
             call.payload = None
-            if not abandoned:
-                session.events.append(CallFailed(call, TransportClosed(reason, protocol_error=protocol_error)))
 
     def _accept_invalidation(self, call: Call, invalidated: int) -> bool:
         session = self._session
@@ -448,16 +445,19 @@ class Requester:
             return False
         return True
 
-    def _end(self, call: Call, message: Inbound) -> None:
-        """Removes an ended call from `calls`, and returns its credit; `message`: the peer's reply or error."""
+    def _end(self, call: Call, message: Inbound) -> bool:
+        """Removes a call that `message`, a reply or an error, has ended; returns whether the call was abandoned."""
+        session, abandoned = self._session, call.state is _ABANDONED
         del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
         if call.carried is not None:
             call.carried.end()
-        session = self._session
         session.window.on_received(message)
+        if abandoned:
+            session.window.on_abandoned(-1)
         session.statistics.calls += 1
+        return abandoned
 
     def _open(
         self,
