@@ -27,6 +27,7 @@ from rpcrdma.nfs.errors import ServerPathError
 from rpcrdma.nfs.v3 import fattr3, post_op_attr
 
 __all__ = [
+    "NO_ROOM",
     "FileChanged",
     "InOrder",
     "RemoteFile",
@@ -132,7 +133,8 @@ def _remote_state(found: fattr3) -> tuple[object, ...]:
     return found.size, found.mtime, found.ctime
 
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk or an exhausted quota."""
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
@@ -146,7 +148,7 @@ def partial_name(name: str, size: int, mtime_ns: int) -> str:
 
 def of_no_use(error: BaseException) -> bool:
     """Returns whether a partial copy is of no use after `error`: True for FileChanged, and OSError ENOSPC or EDQUOT."""
-    return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
+    return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in NO_ROOM)
 
 
 def window_octets(calls: int, block: int) -> int:

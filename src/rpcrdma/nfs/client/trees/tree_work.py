@@ -26,7 +26,7 @@ from rpcrdma.limits import (
     NFS_TREE_PENDING_MAX,
 )
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.trees.copy_source import TreeItem
+from rpcrdma.nfs.client.trees.copy_source import NO_ROOM, TreeItem
 from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
@@ -42,7 +42,6 @@ ENTRY_ERRORS = (OSError, RpcError, RemoteProtocolError)
 _SCANNERS = 4
 """The number of tasks that list directories, by one call at a time each; four hide the latency of listing."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it if its local path is too long"
 
 
@@ -412,7 +411,7 @@ class TreeWork(Generic[C]):
         try:
             return await self._direction.copy(folder, item, self.report)
         except OSError as error:
-            if error.errno not in _NO_ROOM or self._copying == 1:
+            if error.errno not in NO_ROOM or self._copying == 1:
                 raise
             full = error
         finally:
