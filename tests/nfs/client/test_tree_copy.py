@@ -147,6 +147,19 @@ def test_a_tree_is_copied_also_where_no_further_thread_can_be_started(
     assert shape(tmp_path / "t") == server_shape(server.at("/t")) == server_shape(server.at("/back"))
 
 
+async def test_work_that_ran_without_a_thread_keeps_none_of_its_memory(
+    mounted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    fs, memory = mounted(), bytearray(8)
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert await fs._volume.in_thread(len, memoryview(memory)) == 8
+    memory.clear()  # a view that is left would forbid it
+    await fs.close()
+
+
 def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp_path: Path) -> None:
     tree.answers["READ"] = [nfsstat3.NFS3ERR_ACCES]
     tree.answers["READDIRPLUS"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_STALE]

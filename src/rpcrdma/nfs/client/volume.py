@@ -111,7 +111,8 @@ _LOCAL_THREADS = 4
 class _RunOnce(Generic[T]):
     """Runs `function` in the first thread that calls this object; other threads wait, and all get its outcome.
 
-    An executor that cannot start a thread keeps the work all the same, for a thread that is there already.
+    An executor that cannot start a thread keeps the work all the same, for a thread that is there already; what the
+    function holds is released once it has run.
     """
 
     __slots__ = ("_first", "_function", "_outcome")
@@ -127,6 +128,7 @@ class _RunOnce(Generic[T]):
                 self._outcome.set_result(self._function())
             except BaseException as error:  # noqa: BLE001 - raised below
                 self._outcome.set_exception(error)
+            del self._function
         return self._outcome.result()
 
 
