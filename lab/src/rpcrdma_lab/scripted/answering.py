@@ -217,13 +217,13 @@ class ServingConversation(LiveConversation):
 
     async def _answer(self, content: Mapping[str, Any], where: str, *, refuses: bool = True) -> None:
         content = dict(content)
-        to, told = content.pop("to", None), content.pop("reply", None)
+        to, given = content.pop("to", None), content.pop("reply", None)
         call = self._call if to is None else self._names.message(to, where)
         if not call:
             raise LocalProtocolError(f"{where}: expected a step before that hears a call, found none")
         unmet, self._unmet = self._unmet, ""
-        if told is not None or self._planned is None or self._planned[0] is not call:
-            reply = None if told is None else octets(told, self._names, f"{where}.reply")
+        if given is not None or self._planned is None or self._planned[0] is not call:
+            reply = None if given is None else octets(given, self._names, f"{where}.reply")
             self._planned = call, await self._replied(call, reply)
         planned = self._planned[1]
         if planned.refused_octets and not refuses:
@@ -236,15 +236,14 @@ class ServingConversation(LiveConversation):
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
         self._unmet = unmet
 
-    async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
+    async def _replied(self, call: Mapping[str, Any], given: bytes | None) -> PlannedReply:
         """Receives the rest of a call, reads its chunks, and returns header, inline part and RDMA Writes of the reply.
 
         Nothing of the reply is sent yet.
 
         Args:
             call: the fields of the call's first message, as `read_message` returns them.
-            told: the RPC message of the reply; None asks the TCP server, or makes a success without results if there is
-                none.
+            given: the RPC message of the reply; None asks the TCP server, or without one makes a success of no results.
 
         Raises:
             LeftCourse: the call or its chunks are malformed, too long or late, or the TCP server fails, takes longer
@@ -262,8 +261,8 @@ class ServingConversation(LiveConversation):
         if "broken" in rpc or rpc["direction"] != 0:
             raise LeftCourse("an RPC call in a message and its chunks", f"{len(message)} octets that are none")
         version = self._peer.version
-        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0) if told is None else told
-        if told is None and self._program is not None:
+        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0) if given is None else given
+        if given is None and self._program is not None:
             self._unmet = _NO_ANSWER
             try:
                 async with within(self._timeout_s):
