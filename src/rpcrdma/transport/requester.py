@@ -1,7 +1,7 @@
 """The requester: sends calls, exposes their memory and takes replies, in the forward or the reverse direction.
 
 When a call has a credit, it is planned (`plan_call`), its memory is registered (`exposure`), and it is sent. Its memory
-is invalidated before a reply or refusal is reported. An abandoned call is fenced at once; `on_abandoned` has its credit.
+is invalidated before a reply or refusal is reported. An abandoned call is fenced at once, and holds its credit.
 """
 
 from __future__ import annotations
