@@ -15,7 +15,10 @@ from rpcrdma_lab.dissect.capture_file import MAGIC_OCTETS, CapturedPacket, read_
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.exchanges import Exchanges
 from rpcrdma_lab.dissect.fields import Message
+from rpcrdma_lab.dissect.packets import RoceDatagram, transport_unit
+from rpcrdma_lab.dissect.roce_connections import RoceConnections
 from support import raw_roce
+from support.functions_entered import functions_entered
 from support.octets import words
 from support.raw_roce import CLIENT, CLIENT_QP, MTU, SERVER, SERVER_QP, HandMadeRoce, ack, datagram, packet, reach
 
@@ -156,6 +159,41 @@ def test_a_connection_without_its_set_up_is_found_by_an_acknowledge() -> None:
     assert names(messages) == WHOLE
     assert {message.connection for message in messages} == {1}
     assert messages[2].facts["answers"] == messages[0].number
+
+
+def test_a_connection_without_its_set_up_is_found_by_any_packet_of_a_response() -> None:
+    made = HandMadeRoce(first=(1 << 24) - 1)
+    made.rdma_read(CLIENT, HANDLE, 0x1000, bytes(3 * MTU))
+    del made.packets[1:3]
+    assert [message.source for message in dissected(made)] == ["192.0.2.1 QP 17", "192.0.2.2 QP 18"]
+
+
+def work_for_the_last(made: HandMadeRoce) -> int:
+    """The functions that the last packet takes."""
+    connections = RoceConnections(Settings())
+    for octets in made.packets:
+        unit = transport_unit(RAW_IP, octets, 0)
+        assert isinstance(unit, RoceDatagram)
+        work = functions_entered(lambda unit=unit: list(connections.take(unit, None)))
+    return work
+
+
+def test_waiting_packets_of_other_connections_add_no_work_to_a_response() -> None:
+    made = HandMadeRoce()
+    for number in range(500):
+        made.add(CLIENT, packet(0x04, 0x200 + number % 50, 100 + number))
+    made.add(SERVER, packet(0x11, CLIENT_QP, 5000, ack()))
+    assert work_for_the_last(made) < 200
+
+
+def test_waiting_packets_of_other_responses_add_no_work_to_a_packet() -> None:
+    made = connected()
+    for number in range(10):
+        made.add(SERVER, packet(0x0C, CLIENT_QP, 5000 + 50 * number, reach(HANDLE, 0, 50 * MTU)))
+        for place in range(1, 49):
+            made.add(CLIENT, packet(0x0E, SERVER_QP, 5000 + 50 * number + place, bytes(MTU)))
+    made.packets += made.packets[-1:]
+    assert work_for_the_last(made) < 500
 
 
 def test_both_ends_may_have_the_same_queue_pair_number() -> None:

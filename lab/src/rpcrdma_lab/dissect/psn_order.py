@@ -25,20 +25,17 @@ class PacketGap(NamedTuple):
 class PsnOrder:
     """Orders the packets of a queue pair by PSN, with a `PacketGap` in place of packets that are not in the capture.
 
-    `first` is the PSN of the first packet; None takes that of the first packet added.
+    `first` is the PSN of the first packet; None takes that of the first packet added. `held_octets` is the number of
+    payload octets of packets that wait for missing packets before them.
     """
 
-    __slots__ = ("_acknowledged", "_held", "_next")
+    __slots__ = ("_acknowledged", "_held", "_next", "held_octets")
 
     def __init__(self, first: int | None = None) -> None:
         self._next = first
         self._acknowledged: int | None = None
         self._held: dict[int, tuple[RocePacket, int | None]] = {}
-
-    @property
-    def held_octets(self) -> int:
-        """The number of payload octets of packets that wait for missing packets before them."""
-        return sum(len(packet.payload) for packet, _ in self._held.values())
+        self.held_octets = 0
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
         """Adds a packet; yields it and waiting packets after it, as far as PSNs follow each other without a gap.
@@ -56,6 +53,8 @@ class PsnOrder:
         if ahead < 0:  # a packet that is sent again
             return
         if ahead:
+            known, _ = self._held.get(packet.psn, (None, None))
+            self.held_octets += len(packet.payload) - (0 if known is None else len(known.payload))
             self._held[packet.psn] = packet, numbers
             if len(self._held) > limits.CAPTURE_WAITING_PACKETS_MAX:
                 yield from self._give_up()
@@ -122,3 +121,4 @@ class PsnOrder:
             yield self._take(packet, numbers)
         if self._next is not None:
             self._held = {psn: held for psn, held in self._held.items() if ahead_of(psn, self._next) > 0}
+        self.held_octets = sum(len(packet.payload) for packet, _ in self._held.values())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rpcrdma_lab import limits
@@ -18,13 +18,21 @@ from rpcrdma_lab.dissect.packets import RoceDatagram
 from rpcrdma_lab.dissect.roce_connection import RoceConnection
 from rpcrdma_lab.dissect.roce_fields import Operation
 from rpcrdma_lab.dissect.roce_half import REACH, SMALLEST_MTU_OCTETS
-from rpcrdma_lab.dissect.roce_packets import RocePacket, ahead_of, read_packet
+from rpcrdma_lab.dissect.roce_packets import PSN_SPACE, RocePacket, ahead_of, read_packet
 
 __all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
 
 _MANAGEMENT_QUEUE_PAIR = 1
 _Direction = tuple[bytes, int, bytes]
 """One direction of a connection: the receiver's address and queue pair, and the sender's address."""
+_Area = tuple[bytes, bytes, int]
+"""Receiver's address, sender's address, and a PSN without its last `_AREA_BITS` bits."""
+_AREA_BITS = 16
+_NEAR_MAX = 8
+"""Directions between the same addresses with requests in one area that are searched for the request of a response.
+
+PSNs begin at random: more directions are those of a hostile capture.
+"""
 
 
 @dataclass(slots=True)
@@ -32,12 +40,14 @@ class RoceTracked:
     """The decoding state of a RoCEv2 connection in a capture.
 
     `ends` has the IP address (as octets) and the queue pair number of ends 0 and 1; None: the number is unknown. `roce`
-    decodes the packets. `number` is the connection's number in the capture, 0 before its first message.
+    decodes the packets. `number` is the connection's number in the capture, 0 before its first message, and
+    `directions` are the directions whose packets are assigned to the connection.
     """
 
     ends: list[tuple[bytes, int | None]]
     roce: RoceConnection
     number: int = 0
+    directions: list[_Direction] = field(default_factory=list)
 
     def end_text(self, end: int) -> str:
         """Returns `end` (0 or 1) as text: its address, followed by "QP" and its queue pair number if that is known."""
@@ -78,6 +88,8 @@ class RoceConnections:
         self._said: dict[tuple[bytes, tuple[int, ...]], None] = {}
         """Source address and identity of connection management messages seen, which senders repeat."""
         self._waiting: dict[_Direction, list[_Waiting]] = {}
+        self._near: dict[_Area, dict[_Direction, None]] = {}
+        """The directions of `_waiting` by the areas of PSNs in which responses to their waiting requests are."""
         self._arrivals = 0
         self._held_octets = 0
 
@@ -199,12 +211,15 @@ class RoceConnections:
         if before is not None:
             yield from self._forget(before[0], time_s)
         self._directions[direction] = known
+        known[0].directions.append(direction)
         if len(self._directions) > limits.CAPTURE_CONNECTIONS_MAX * 2:
             yield from self._forget(next(iter(self._directions.values()))[0], time_s)
 
     def _forget(self, tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
         self._held_octets -= tracked.roce.held_octets
-        self._directions = {at: known for at, known in self._directions.items() if known[0] is not tracked}
+        for direction in tracked.directions:
+            self._directions.pop(direction, None)
+        tracked.directions.clear()
         yield from self._give_up(tracked, time_s)
 
     # Connections that were set up before the capture
@@ -215,6 +230,8 @@ class RoceConnections:
         self._arrivals += 1
         waiting = self._waiting.setdefault(direction, [])
         waiting.append(_Waiting(self._arrivals, packet, time_s))
+        for area in _areas(packet):
+            self._near.setdefault((packet.destination, packet.source, area), {})[direction] = None
         other = None if packet.kind.is_request else self._answered(packet)
         if other is not None:
             yield from self._begin(direction, other, time_s)
@@ -226,20 +243,32 @@ class RoceConnections:
     def _answered(self, response: RocePacket) -> _Direction | None:
         """Returns the direction whose waiting packets have the request for `response`; None unless exactly one has.
 
-        A direction is (receiver's address, receiver's queue pair, sender's address).
+        Returns None, too, if more than `_NEAR_MAX` directions have requests with PSNs near that of `response`. A
+        direction is (receiver's address, receiver's queue pair, sender's address).
         """
         own = response.destination, response.queue_pair, response.source
+        near = self._near.get((response.source, response.destination, response.psn >> _AREA_BITS), ())
+        if len(near) > _NEAR_MAX:
+            return None
         found = [
             direction
-            for direction, waiting in self._waiting.items()
-            if (direction[0], direction[2]) == (response.source, response.destination)
-            and direction != own
-            and any(_answers(response, one.packet) for one in waiting)
+            for direction in near
+            if direction != own and any(_answers(response, one.packet) for one in self._waiting[direction])
         ]
         return found[0] if len(found) == 1 else None
 
+    def _no_longer_waiting(self, direction: _Direction) -> list[_Waiting]:
+        """Removes and returns the waiting packets of (receiver's address, receiver's queue pair, sender's address)."""
+        waiting = self._waiting.pop(direction)
+        for number in {number for one in waiting for number in _areas(one.packet)}:
+            area = direction[0], direction[2], number
+            del self._near[area][direction]
+            if not self._near[area]:
+                del self._near[area]
+        return waiting
+
     def _begin(self, direction: _Direction, other: _Direction, time_s: float | None) -> Iterator[RoceMessage]:
-        both = [(one, each) for each in (direction, other) for one in self._waiting.pop(each)]
+        both = [(one, each) for each in (direction, other) for one in self._no_longer_waiting(each)]
         both.sort(key=lambda pair: pair[0].arrival)
         first = both[0][1]
         second = other if first is direction else direction
@@ -257,7 +286,7 @@ class RoceConnections:
         forgotten for the new one, the messages left of the other one are yielded first; `time_s` (seconds, None:
         unknown) is the time of messages that have none of their own.
         """
-        waiting = self._waiting.pop(direction)
+        waiting = self._no_longer_waiting(direction)
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
         yield from self._follow(direction, (tracked, 0), time_s)
         for one in waiting:
@@ -267,12 +296,28 @@ class RoceConnections:
 def _answers(response: RocePacket, request: RocePacket) -> bool:
     """Returns whether a response's PSN is that of the request or, for an RDMA Read Request, of one of its responses.
 
-    The smallest MTU, 256 octets, is assumed. A packet that is no request has no response.
+    A packet that is no request has no response.
     """
-    kind = request.kind
+    return 0 <= ahead_of(response.psn, request.psn) < _response_psns(request)
+
+
+def _response_psns(packet: RocePacket) -> int:
+    """Returns the number of PSNs that responses to a request may have: 0 if the packet is no request.
+
+    For an RDMA Read Request, the smallest MTU, 256 octets, is assumed.
+    """
+    kind = packet.kind
     if kind is None or not kind.is_request:
-        return False
+        return 0
     if kind.operation is not Operation.READ_REQUEST:
-        return response.psn == request.psn
-    asked = request.extended(REACH)[2]
-    return 0 <= ahead_of(response.psn, request.psn) <= max(asked - 1, 0) // SMALLEST_MTU_OCTETS
+        return 1
+    asked = packet.extended(REACH)[2]
+    return min(max(asked - 1, 0) // SMALLEST_MTU_OCTETS + 1, PSN_SPACE // 2)
+
+
+def _areas(packet: RocePacket) -> list[int]:
+    """Returns the numbers of the areas that have the PSNs of responses to a packet; [] if it is no request."""
+    psns = _response_psns(packet)
+    last = packet.psn + psns - 1 >> _AREA_BITS
+    numbers = range(packet.psn >> _AREA_BITS, last + 1) if psns else ()
+    return [number % (PSN_SPACE >> _AREA_BITS) for number in numbers]
