@@ -12,8 +12,10 @@ from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.dissect.connection import Settings
 from rpcrdma_lab.dissect.fields import Message
 from rpcrdma_lab.dissect.hex_text import hex_messages
+from rpcrdma_lab.dissect.rdmap_messages import RdmapMessage
 from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.cases import each_case
+from support.functions_entered import instructions_run
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 from support.raw_iwarp import fpdu, read_request, tagged
@@ -120,6 +122,40 @@ def test_rdma_operations_name_the_chunks_that_they_serve(told: Told) -> None:
     # With its reply the memory of a call is no longer exposed.
     assert served[8] is None
     assert messages[3].notes == ["serves segment 1 of the Write chunk 1 of #3, NFS_V3 READ"]
+
+
+def work_beside(calls: int) -> int:
+    """The instructions for an RDMA Write and a reply, with `calls` calls whose memory has one handle."""
+    conversation = Settings(NAMES).conversation()
+    for xid in range(calls):
+        segments = [words(0x55, 8, 0, 0x1000 * xid + 8 * number) for number in range(20)]
+        lists = words(0, 1, len(segments)) + b"".join(segments) + words(0, 0)
+        conversation.send(CLIENT, v1(xid, lists=lists) + call(xid, READ), Message("rpcrdma", "", number=xid))
+    last = calls - 1
+    written, answered = Message("rdmap", ""), Message("rpcrdma", "")
+
+    def run() -> None:
+        conversation.data(SERVER, RdmapMessage(0, [], [], 0x55, 0x1000 * last, octets=8), written)
+        conversation.send(SERVER, v1(last) + reply(last), answered)
+
+    work = instructions_run(run)
+    assert written.facts["serves"] == {"call": last, "chunk": "Write chunk 1", "segment": 1}
+    assert answered.facts["answers"] == last
+    return work
+
+
+def test_memory_of_other_calls_under_the_same_handle_adds_no_work() -> None:
+    assert work_beside(100) < 1.2 * work_beside(10)
+
+
+def test_a_long_call_that_is_read_again_is_shown_once(told: Told) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, v1(7, kind=1, lists=words(1, 0, 0x99, 40, 0, 0, 0, 0, 0)))
+        for _ in range(2):
+            capture.read(SERVER, (0x99, 0), (0x42, 0), call(7, READ))
+
+    responses = [message for message in told(script) if message.summary.startswith("RDMA Read Response")]
+    assert [message.groups[-1].name for message in responses] == ["NFS_V3 READ arguments", "DDP and RDMAP, tagged"]
 
 
 @each_case(("captured", "procedure"), [([0, 1], "NFS_V3 READ"), ([0], None), ([1], None)])

@@ -130,8 +130,8 @@ def test_memory_that_is_named_is_told_by_the_operations_that_serve_it() -> None:
     talk.say(CLIENT, request((source,), (ResultDirection(0, Way.CHOICE, memory),), count=2, payload=CALL[:20]))
     talk.say(CLIENT, more(1, CALL[20:]))
     assert set(talk.conversation._exposed) == {(CLIENT, 0x44), (CLIENT, 0x55)}
-    (chunk,) = talk.conversation._exposed[CLIENT, 0x55]
-    assert (chunk.chunk, chunk.call.number) == ("Write chunk 1", 4)
+    (exposed,) = talk.conversation._exposed[CLIENT, 0x55]
+    assert (exposed.chunk.name, exposed.call.number) == ("Write chunk 1", 4)
     talk.say(SERVER, response((Item(24, 4096, Explicit(memory)),)))
     assert talk.conversation._exposed == {}
 

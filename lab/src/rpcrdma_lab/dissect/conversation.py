@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rpcrdma_lab import limits
 from rpcrdma_lab.dissect.credit_accounts import CreditAccount, account_for
@@ -28,13 +29,16 @@ _WITHOUT_FIELDS = {
     Protection.PRIVACY: "the {} are private (RPCSEC_GSS)",
     Protection.CONTEXT: "the {} belong to a context of RPCSEC_GSS",
 }
+_OVERLAPS_MAX = 64
+"""Segments of one handle at and before an offset that are searched for its memory: only old calls' segments overlap."""
 _NEVER_CALLS = {REPORT, "RDMA_DONE"}
 """Header types of messages that have the XID of a call, and are no calls themselves, whatever rule they break."""
 _INLINE_LOCATIONS = {5, 6}
 """Location types of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
 
 
-class _Chunk(NamedTuple):
+@dataclass(frozen=True)
+class _Chunk:
     """A chunk of a transport header.
 
     `name` is as in "Write chunk 1", "Read chunk at 40", "Position-Zero Read chunk" or "Reply chunk". `position` is that
@@ -45,7 +49,7 @@ class _Chunk(NamedTuple):
     segments: list[MemorySegment]
     position: int | None = None
 
-    @property
+    @functools.cached_property
     def octets(self) -> int:
         """The total length of the chunk's segments in octets; in a reply, the length that was written."""
         return sum(segment.length for segment in self.segments)
@@ -71,13 +75,18 @@ class _Call:
 class _Exposed:
     """A segment of a call's chunk, which RDMA operations may access.
 
-    `chunk` is the chunk's name, such as "Write chunk 1", and `number` the segment's number in the chunk, from 1 on.
+    `chunk` is the chunk that has the segment, and `number` the segment's number in the chunk, from 1 on.
     """
 
     call: _Call
-    chunk: str
+    chunk: _Chunk
     segment: MemorySegment
     number: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The offset of the memory, and the number of the call, which order the segments of one handle."""
+        return self.segment.offset, self.call.number
 
 
 @dataclass(slots=True)
@@ -303,8 +312,8 @@ class Conversation:
             return call
         for chunk in call.chunks:
             for number, segment in enumerate(chunk.segments, 1):
-                exposed = _Exposed(call, chunk.name, segment, number)
-                self._exposed.setdefault((end, segment.handle), []).append(exposed)
+                exposed = _Exposed(call, chunk, segment, number)
+                bisect.insort(self._exposed.setdefault((end, segment.handle), []), exposed, key=lambda one: one.place)
         return call
 
     def _answered(self, end: int, xid: int | None, message: Message, verb: str) -> _Call | None:
@@ -328,10 +337,13 @@ class Conversation:
         for long in (call.long_call, call.long_reply):
             if long is not None:
                 long.leave()
-        for handle in {segment.handle for chunk in call.chunks for segment in chunk.segments}:
-            left = [one for one in self._exposed.pop((end, handle), ()) if one.call is not call]
-            if left:
-                self._exposed[end, handle] = left
+        for segment in (segment for chunk in call.chunks for segment in chunk.segments):
+            exposed = self._exposed.get((end, segment.handle), [])
+            index = bisect.bisect_left(exposed, (segment.offset, call.number), key=lambda one: one.place)
+            if index < len(exposed) and exposed[index].call is call:
+                del exposed[index]
+                if not exposed:
+                    del self._exposed[end, segment.handle]
 
     # RDMA Reads and Writes
 
@@ -349,7 +361,7 @@ class Conversation:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.octets)
             if found is None:
                 return
-            if found.chunk == _REPLY_CHUNK:
+            if found.chunk.name == _REPLY_CHUNK:
                 found.call.long_reply = found.call.long_reply or LongMessage(self._room)
                 found.call.long_reply.add(found.number, rdmap.offset - found.segment.offset, rdmap.data, rdmap.octets)
             self._tell_served(found, message)
@@ -367,7 +379,7 @@ class Conversation:
                 return
             found, place = served
             self._tell_served(found, message)
-            if found.chunk == _LONG_CALL:
+            if found.chunk.name == _LONG_CALL:
                 self._take_long_call(found, place, rdmap, message)
 
     def _take_long_call(self, found: _Exposed, place: int, rdmap: RdmapMessage, message: Message) -> None:
@@ -376,8 +388,8 @@ class Conversation:
         if call.long_call is None:
             call.long_call = LongMessage(self._room)
         call.long_call.add(found.number, place, rdmap.data, rdmap.octets)
-        chunk = next(one for one in call.chunks if one.name == found.chunk)
-        ends = call.long_call.octets >= chunk.octets
+        chunk = found.chunk
+        ends = call.long_call.octets >= chunk.octets > call.long_call.octets - rdmap.octets
         if not starts and not ends:
             return
         payload = call.long_call.joined(chunk.segments)
@@ -406,18 +418,20 @@ class Conversation:
         return rpc
 
     def _find(self, owner: int, handle: int, offset: int, octets: int) -> _Exposed | None:
-        for one in self._exposed.get((owner, handle), ()):
-            start = one.segment.offset
+        """Returns the segment that has the octets, the newest of those that begin closest to `offset`, or None."""
+        exposed = self._exposed.get((owner, handle), [])
+        end = bisect.bisect_right(exposed, offset, key=lambda one: one.segment.offset)
+        for one in reversed(exposed[max(end - _OVERLAPS_MAX, 0) : end]):
             # A reply has the lengths that the responder used, the call the lengths of the memory.
-            if start <= offset and offset + octets <= start + one.segment.length:
+            if offset + octets <= one.segment.offset + one.segment.length:
                 return one
         return None
 
     @staticmethod
     def _tell_served(found: _Exposed, message: Message) -> None:
         of = f"#{found.call.number}" + (f", {found.call.procedure}" if found.call.procedure else "")
-        message.notes.append(f"serves segment {found.number} of the {found.chunk} of {of}")
-        message.facts["serves"] = {"call": found.call.number, "chunk": found.chunk, "segment": found.number}
+        message.notes.append(f"serves segment {found.number} of the {found.chunk.name} of {of}")
+        message.facts["serves"] = {"call": found.call.number, "chunk": found.chunk.name, "segment": found.number}
         message.facts["xid"] = found.call.xid
 
     # Credits
