@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -72,6 +73,23 @@ def test_a_note_names_the_files_that_could_not_be_removed(tmp_path: Path) -> Non
     abilities, left = prepared(tmp_path, stop)
     assert len(left) == 2
     assert abilities.notes[0].startswith(f"remove ./{left[0]} and ./{left[1]}, which the checks could not: ")
+
+
+def test_a_file_that_the_server_does_not_remove_keeps_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = NfsFilesystem.unlink
+
+    async def refused(self: NfsFilesystem, path: str) -> None:
+        if path.endswith("-read"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        await right(self, path)
+
+    monkeypatch.setattr(NfsFilesystem, "unlink", refused)
+    abilities, left = prepared(tmp_path, lambda *_: asyncio.sleep(0))
+    (name,) = left
+    assert name.endswith("-read")
+    assert abilities.notes == [f"remove ./{name}, which the checks could not: ./{name}: permission denied"]
 
 
 def test_a_file_may_be_the_path_and_a_change_of_it_is_noticed(tmp_path: Path) -> None:

@@ -121,15 +121,20 @@ async def _make(filesystem: NfsFilesystem, names: Sequence[str], abilities: Abil
 
 async def _remove(opening: _Opening, names: Sequence[str], abilities: Abilities) -> None:
     left = list(names)
+    cause: RpcRdmaError | OSError | None = None
     try:
         async with opening() as filesystem:
             for name in names:
-                with suppress(FileNotFoundError):
-                    await filesystem.unlink(name)
-                left.remove(name)
+                try:
+                    with suppress(FileNotFoundError):
+                        await filesystem.unlink(name)
+                    left.remove(name)
+                except OSError as error:  # of this file alone
+                    cause = cause or error
     except (RpcRdmaError, OSError) as error:
-        if left:
-            abilities.notes.append(f"remove {' and '.join(left)}, which the checks could not: {_in_words(error)}")
+        cause = cause or error
+    if left and cause is not None:
+        abilities.notes.append(f"remove {' and '.join(left)}, which the checks could not: {_in_words(cause)}")
 
 
 async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
