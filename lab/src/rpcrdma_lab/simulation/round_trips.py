@@ -88,20 +88,17 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
     )
 
 
-def rows(
-    model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] | None = None
-) -> list[Row]:
-    """Measures each operation in each variant (settings of both ends); returns the rows, operation by operation.
+def rows(model: FabricModel, size: int, variants: Sequence[Variant]) -> list[Row]:
+    """Measures all of `measured_calls.OPERATIONS` in each variant (settings of both ends).
 
-    `model` has the delays and the distance. `size` is the octets of data of a call. `operations` None stands for
-    `measured_calls.OPERATIONS`.
+    Returns the rows, operation by operation. `model` has the delays and the distance. `size` is the octets of data of a
+    call.
 
     Raises:
         RpcRdmaError: a call failed.
         RuntimeError: an event loop is running in this thread.
     """
-    operations = measured_calls.OPERATIONS if operations is None else operations
-    return [measured(model, variant, operation, size) for operation in operations for variant in variants]
+    return [measured(model, variant, each, size) for each in measured_calls.OPERATIONS for variant in variants]
 
 
 def curves_over_distance(
