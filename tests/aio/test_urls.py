@@ -84,6 +84,7 @@ def test_what_is_nearly_a_url_gets_its_url(text: str, url: str) -> None:
         ("rdma://fd00::1/x", r"an IPv6 address stands in brackets, as in rdma://\[::1\]"),
         ("tcp://::1", r"an IPv6 address stands in brackets, as in tcp://\[::1\]"),
         ("rdma://h/a%00b", "no name has a null character"),
+        ("rdma://127.0.0.1\0h/a", "no name has a null character"),
         ("rdma://h+x/d", "mountport must be a number from 1 to 65535"),
         ("rdma://h+7/d?mountport=7", r"the port of MOUNT is named twice, behind '\+' and as mountport"),
         ("rdma://h/d?mountport=65536", "mountport must be a number from 1 to 65535"),

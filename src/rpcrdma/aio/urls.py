@@ -137,7 +137,7 @@ def parse_url(text: str, *, listens: bool = False) -> Url:
     except ValueError:
         raise LocalProtocolError(f"{text!r}: the port must be a number from 0 to 65535") from None
     path = unquote(parts.path, errors="surrogateescape")
-    if "\0" in path:
+    if "\0" in parts.hostname + path:
         raise LocalProtocolError(f"{text!r}: no name has a null character")
     return Url(
         scheme=scheme,
