@@ -19,7 +19,7 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
 from rpcrdma.cli.main import build_parser
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import ConnectFailed, HostNotFound
 from rpcrdma_lab.check import CATALOGUE, Abilities
 from rpcrdma_lab.check.reports import as_html, as_json, as_junit
 from rpcrdma_lab.check.verdicts import FAILURES, Result, Verdict
@@ -334,6 +334,19 @@ def test_a_port_in_use_or_no_host_name_is_refused_with_the_remedy_and_an_earlier
 
 
 @pytest.mark.thorough
+@each_case("host", ["my..host", "a" * 64])
+async def test_a_program_whose_host_has_no_address_is_refused_before_the_run(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "listening", None)
+    command = ["check", "--listen", "rdma://192.0.2.1:1", "--behind", f"tcp://{host}:1"]
+    args = build_parser().parse_args(command)
+    args.capture = None
+    with pytest.raises(HostNotFound, match="not a host name; check the host name"):
+        await judging.judge(args)
+
+
+@pytest.mark.thorough
 def test_a_path_that_is_not_there_is_an_error(command: Command, ours: tuple[str, Path]) -> None:
     ran = command.run("check", ours[0].replace("/?", "/absent?"), "--only", "v1.null")
     assert ran.status == 1
@@ -353,6 +366,7 @@ def test_a_path_that_is_not_there_is_an_error(command: Command, ours: tuple[str,
         (["check", "--listen", "rdma://127.0.0.1:0", "--program", "absent.x"], 2, "are for servers"),
         (["check", "rdma://127.0.0.1", "--only", "nothing"], 2, "no check matches"),
         (["check", "rdma://127.0.0.1:PORT", "--provider", "verbs"], 3, "no RDMA device reaches it"),
+        (["check", "rdma://my..host"], 3, "not a host name\nhint: check the address"),
         (["check", "rdma://127.0.0.1:PORT"], 3, "hint: check that the server runs and listens there"),
     ],
 )

@@ -219,6 +219,15 @@ def test_a_listener_that_speaks_no_rdma_is_no_connection(sent, peer: Served) -> 
     assert "hint: check that a server of RPC-over-RDMA with iWARP listens there" in err
 
 
+@pytest.mark.thorough
+@each_case("pcap", [False, True])
+def test_what_is_no_host_name_is_no_connection(sent, tmp_path: Path, pcap: bool) -> None:
+    options = ["--pcap", str(tmp_path / "capture.pcap")] if pcap else []
+    status, _, err = sent({"steps": []}, *options, url="rdma://my..host")
+    assert status == 3
+    assert "not a host name\nhint: check the address" in err
+
+
 def test_headers_need_rdma(sent) -> None:
     status, _, err = sent({"steps": []}, url="tcp://127.0.0.1:1")
     assert status == 2

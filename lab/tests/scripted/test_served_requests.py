@@ -203,3 +203,9 @@ async def test_a_reply_of_the_program_beyond_a_limit_is_refused_with_that_limit(
     program._streams = reader, writer  # type: ignore[assignment]
     with pytest.raises(ConnectionAbortedError, match=f"sent more than {found}"):
         await program.answer(b"call")
+
+
+@pytest.mark.thorough
+async def test_a_program_at_no_host_name_cannot_be_reached() -> None:
+    with pytest.raises(OSError, match="not a host name"):
+        await ProgramOverTcp("my..host", 1).answer(b"call")

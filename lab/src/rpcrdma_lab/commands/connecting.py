@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from rpcrdma.commands import authority, cannot_connect, unanswered
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.commands import Url, authority, cannot_connect, unanswered
+from rpcrdma.errors import ConnectFailed, HostNotFound
 from rpcrdma_lab.scripted import RawTarget
 
-__all__ = ["connecting"]
+__all__ = ["connecting", "find_host"]
+
+
+async def find_host(url: Url) -> None:
+    """Looks up the addresses of the host of `url`.
+
+    Raises:
+        HostNotFound: the host has no address.
+    """
+    try:
+        await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
+    except (OSError, UnicodeError) as error:
+        cause = (getattr(error, "strerror", None) or "not a host name").lower()
+        raise HostNotFound(f"cannot connect to {url.authority}: {cause}; check the host name") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rpcrdma_lab.limits import RAW_CALL_OCTETS_MAX, RAW_RECORD_FRAGMENTS_MAX
+from rpcrdma_lab.scripted.recorded_stream import open_recorded
 
 __all__ = ["ProgramOverTcp"]
 
@@ -31,7 +32,7 @@ class ProgramOverTcp:
             OSError: the server cannot be reached, ends the connection, or sends a reply that exceeds the limits.
         """
         if self._streams is None:
-            self._streams = await asyncio.open_connection(*self._address)
+            self._streams = await open_recorded(*self._address, None)
         reader, writer = self._streams
         writer.write((_LAST | len(call)).to_bytes(4) + call)
         reply = b""

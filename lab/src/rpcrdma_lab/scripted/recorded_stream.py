@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -23,12 +24,15 @@ async def open_recorded(
     Raises:
         OSError: the server cannot be reached.
     """
-    if capture is None:
-        return await asyncio.open_connection(host, port)
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    protocol = _RecordedProtocol(reader, capture)
-    transport, _ = await loop.create_connection(lambda: protocol, host, port)
+    try:
+        if capture is None:
+            return await asyncio.open_connection(host, port)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _RecordedProtocol(reader, capture)
+        transport, _ = await loop.create_connection(lambda: protocol, host, port)
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
     return reader, _RecordedWriter(transport, protocol, reader)
 
 

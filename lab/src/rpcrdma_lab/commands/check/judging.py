@@ -44,7 +44,7 @@ from rpcrdma_lab.check import (
 )
 from rpcrdma_lab.check.export_files import prepared_export
 from rpcrdma_lab.check.reports import as_html, as_json, as_junit, summary_lines
-from rpcrdma_lab.commands.connecting import connecting
+from rpcrdma_lab.commands.connecting import connecting, find_host
 from rpcrdma_lab.commands.output_file import empty, opened_before_work
 from rpcrdma_lab.scripted import Outcome, RawTarget
 
@@ -225,7 +225,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
     violation or harm, else DONE. An interruption raises nothing.
 
     Raises:
-        ConnectFailed: the address of --listen cannot be used.
+        ConnectFailed: the address of --listen cannot be used, or the host of --behind has none.
         LocalProtocolError: an RDMA device's packets are to be captured.
     """
     url: Url = args.listen
@@ -239,6 +239,9 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
         capture=args.capture,
         provider=_device(args),
     )
+    if args.behind is not None:
+        # Without the program, checks with its results would have no verdict.
+        await find_host(args.behind)
     trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
     async with contextlib.AsyncExitStack() as stack:
         try:
