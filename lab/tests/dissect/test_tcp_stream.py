@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rpcrdma_lab import limits as lab_limits
 from rpcrdma_lab.dissect.tcp_stream import Gap, Piece, TcpHalf
 from support.cases import each_case
+from support.functions_entered import instructions_run
 
 SPACE = 1 << 32
 OCTETS = bytes(range(1, 201))
@@ -74,6 +75,18 @@ def test_only_so_much_waits_for_what_is_missing(size: int, segments: int) -> Non
     found = list(half.add(200 + segments * size, bytes(size)))
     assert found[0] == Gap(100)
     assert sum(len(piece.data) for piece in found[1:] if isinstance(piece, Piece)) == (segments + 1) * size
+
+
+def work_beside(waiting: int) -> int:
+    """The instructions for a segment in order and an acknowledgement, with `waiting` segments behind a gap."""
+    half = started()
+    for number in range(waiting):
+        assert octets(half.add(1000 + number, b"x")) == []
+    return instructions_run(lambda: [*half.add(100, b"abc"), *half.acknowledge(200)])
+
+
+def test_waiting_segments_add_no_work_to_those_in_order() -> None:
+    assert work_beside(400) < work_beside(20) * 1.2
 
 
 def test_a_capture_that_begins_later_begins_with_its_first_segment() -> None:

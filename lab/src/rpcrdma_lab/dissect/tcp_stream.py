@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -39,13 +40,17 @@ class _Held(NamedTuple):
 class TcpHalf:
     """Orders the captured segments of one direction of a TCP connection; a `Gap` stands for octets not captured."""
 
-    __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next")
+    __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next", "_starts")
 
     def __init__(self) -> None:
         self._next: int | None = None
+        """The sequence number of the next octet, which does not wrap: the stream's length is added to its first one."""
         self._first: int | None = None
         self._acknowledged: int | None = None
         self._held: dict[int, _Held] = {}
+        """The segments that wait, by sequence numbers that do not wrap."""
+        self._starts: list[int] = []
+        """A heap of the keys of `_held`, and of smaller ones that were removed."""
         self._held_octets = 0
 
     @property
@@ -60,7 +65,7 @@ class TcpHalf:
         """
         if self._first is None:
             self._first = sequence
-            self._next = (sequence + 1) % _SPACE
+            self._next = sequence + 1
 
     def other_connection(self, sequence: int) -> bool:
         """Returns whether a SYN with this sequence number begins another connection than the one that is tracked.
@@ -90,10 +95,10 @@ class TcpHalf:
             data, missing = _behind(data, missing, _SPACE - ahead)
             if not data and not missing:
                 return
-            sequence, ahead = self._next, 0
+            ahead = 0
         held = _Held(data, missing, time_s)
         if ahead:
-            self._hold(sequence, held)
+            self._hold(self._next + ahead, held)
             yield from self._settle()
             if (
                 self._held_octets > limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
@@ -127,7 +132,7 @@ class TcpHalf:
 
     def _take(self, held: _Held, least_s: float | None = None) -> Iterator[Piece | Gap]:
         assert self._next is not None
-        self._next = (self._next + len(held.data) + held.missing) % _SPACE
+        self._next += len(held.data) + held.missing
         time_s = held.time_s if held.time_s is None or least_s is None else max(held.time_s, least_s)
         if held.data:
             yield Piece(held.data, time_s)
@@ -136,6 +141,10 @@ class TcpHalf:
 
     def _hold(self, sequence: int, held: _Held) -> None:
         known = self._held.get(sequence)
+        if not self._held:
+            self._starts.clear()
+        if known is None:
+            heapq.heappush(self._starts, sequence)
         if known is None or len(held.data) > len(known.data):
             self._held[sequence] = held
             self._held_octets += len(held.data) - (0 if known is None else len(known.data))
@@ -146,17 +155,19 @@ class TcpHalf:
             # Most acknowledgements end before the missing octets: the nearest segment is looked for after that.
             if not 0 < (self._acknowledged - self._next) % _SPACE < _HALF:
                 return
-            if (self._acknowledged - self._nearest(self._next)) % _SPACE >= _HALF:
+            if (self._acknowledged - self._nearest()) % _SPACE >= _HALF:
                 return
             yield from self._give_up()
 
-    def _nearest(self, start: int) -> int:
-        return min(self._held, key=lambda sequence: (sequence - start) % _SPACE)
+    def _nearest(self) -> int:
+        while self._starts[0] not in self._held:
+            heapq.heappop(self._starts)
+        return self._starts[0]
 
     def _give_up(self) -> Iterator[Piece | Gap]:
         assert self._next is not None
-        first = self._nearest(self._next)
-        yield Gap((first - self._next) % _SPACE, self._held[first].time_s)
+        first = self._nearest()
+        yield Gap(first - self._next, self._held[first].time_s)
         self._next = first
         yield from self._held_in_order()
 
@@ -168,13 +179,12 @@ class TcpHalf:
                 yield from self._take(held, least_s)
                 continue
             # A held segment may overlap with segments that came in the meantime.
-            late = [sequence for sequence in self._held if (sequence - (self._next or 0)) % _SPACE >= _HALF]
-            if not late:
+            if self._nearest() > self._next:
                 return
-            for sequence in late:
-                held = self._held.pop(sequence)
+            while self._held and (start := self._nearest()) < self._next:
+                held = self._held.pop(start)
                 self._held_octets -= len(held.data)
-                data, missing = _behind(held.data, held.missing, (self._next - sequence) % _SPACE)
+                data, missing = _behind(held.data, held.missing, self._next - start)
                 if data or missing:
                     self._hold(self._next, _Held(data, missing, held.time_s))
 
