@@ -17,6 +17,7 @@ from rpcrdma_lab.dissect.exchanges import Exchange, Exchanges
 from rpcrdma_lab.dissect.fields import Field, FieldFault, Message
 from rpcrdma_lab.dissect.rpc_body import Interfaces
 from support.cases import each_case
+from support.functions_entered import instructions_run
 from support.nfs4_client import ANONYMOUS, getattr_, putfh, sequence
 from support.nfs4_client import read as read_operation
 from support.octets import words
@@ -115,6 +116,19 @@ def test_no_more_messages_are_held_than_the_bounds(grouped, monkeypatch, limit) 
         capture.send(SERVER, reply(7))
 
     assert numbers(grouped(script)) == [(8, [4, 5]), (9, [6, 7]), (10, [8, 9]), (7, [3, 12]), (11, [10, 11])]
+
+
+def test_unanswered_calls_add_no_work_to_a_further_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work_beside(calls: int) -> int:
+        monkeypatch.setattr(lab_limits, "EXPLAINED_MESSAGES_MAX", calls)
+        exchanges, found = Exchanges(), list[Exchange]()
+        for number in range(calls + 1):
+            message = Message("rpcrdma", "", number=number, facts={"xid": number, "message": "call"})
+            work = instructions_run(lambda message=message: found.extend(exchanges.add(message)))
+        assert [each.xid for each in found] == [0]
+        return work
+
+    assert work_beside(200) < 1.2 * work_beside(10)
 
 
 def test_a_message_that_does_not_end_holds_back_no_call_beyond_the_bound(grouped, monkeypatch) -> None:

@@ -291,8 +291,10 @@ class Exchanges:
                 elif found is None or found.xid is not None or not self._whole:
                     return
             if not found.whole:
-                self._calls = {number: one for number, one in self._calls.items() if one is not found}
-                self._of_connections = {end: one for end, one in self._of_connections.items() if one is not found}
+                for message in found.messages:
+                    self._calls.pop(message.number, None)
+                if self._of_connections.get(found.connection) is found:
+                    del self._of_connections[found.connection]
             del self._open[found.number]
             self._whole.pop(found.number, None)
             self._held_octets -= sum(self._held.pop(message.number) for message in found.messages)
