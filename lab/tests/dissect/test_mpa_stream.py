@@ -15,6 +15,7 @@ from rpcrdma_lab.dissect.private_data_fields import private_data_fields
 from rpcrdma_lab.scripted.frames import make_fpdu
 from rpcrdma_lab.scripted.values import Names
 from support.cases import each_case
+from support.functions_entered import instructions_run
 from support.raw_iwarp import fpdu, marked, startup_frame, untagged
 
 VECTORS = tomllib.loads((Path(__file__).parents[3] / "tests/vectors/iwarp/frames.toml").read_text())
@@ -135,6 +136,16 @@ def test_markers_are_taken_out_where_the_other_side_asked_for_them(end: int, ste
     assert [unit.faults for unit in units if isinstance(unit, Fpdu) and unit.faults] == []
     plain = feed(halves[1 - end], b"".join(map(fpdu, SEGMENTS)))
     assert [unit.ulpdu[2:] for unit in plain if isinstance(unit, Fpdu)] == SEGMENTS
+
+
+def test_an_unfinished_fpdu_with_markers_is_not_read_again_with_each_segment() -> None:
+    def work_behind(octets: int) -> int:
+        half = started(0xC0, 0xC0)[0]
+        stream = marked([untagged(3, 0, 1, bytes(60_000))])
+        assert feed(half, stream[:octets]) == []
+        return instructions_run(lambda: feed(half, stream[octets : octets + 1]))
+
+    assert work_behind(50_000) == work_behind(500)
 
 
 @each_case(("place", "bit", "requirement"), [(515, 4, "MPA-13"), (515, 1, "MPA-10"), (513, 1, "MPA-10")])

@@ -224,6 +224,8 @@ class MpaHalf:
             at += len(part)
             if len(plain) == 2 and need == 2:
                 need = _padded(plain)
+                if len(pending) < need + _CRC.size:
+                    return None
         if len(pending) < covered + _CRC.size:
             return None
         digest = _CRC.unpack_from(pending, covered)[0]
