@@ -22,6 +22,9 @@ Inline thresholds end at 256 KiB (RFC 8797), and long messages without bulk data
 DISSECTED_FAULTS_MAX = 100
 """Faults that are reported for one message; further ones are of no use to a reader."""
 
+DISSECTED_BUFFER_SEGMENTS_MAX = 1024
+"""Segments of one receive buffer of the round-trip extension, which a few octets declare: 1 MiB in pages of 1 KiB."""
+
 DISSECTED_OPERATIONS_MAX = 32
 """Operations in the name of a COMPOUND, which each RDMA operation of the call has in its text: clients send a dozen."""
 

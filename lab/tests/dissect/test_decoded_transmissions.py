@@ -430,7 +430,7 @@ STRUCTURES = {
     "the segments have 64 octets, the buffer 65": words(65, 1, 1, 64, 0, 1),
     "a group of no segments": words(64, 1, 0, 64, 0, 1),
     "segments of no octets": words(64, 1, 1, 0, 0, 1),
-    "more than 20000 segments": words(64, 1, 0xFFFFFFFF, 64, 0, 1),
+    "more than 1024 segments": words(64, 1, 1025, 64, 0, 1),
     "the segments have 0 octets, the buffer 64": words(64, 0),
 }
 

@@ -71,8 +71,8 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
         if not repeats or not length:
             return None, ["a group of no segments" if not repeats else "segments of no octets"]
         count += repeats
-        if count > limits.DISSECTED_FIELDS_MAX:
-            return None, [f"more than {limits.DISSECTED_FIELDS_MAX} segments"]
+        if count > limits.DISSECTED_BUFFER_SEGMENTS_MAX:
+            return None, [f"more than {limits.DISSECTED_BUFFER_SEGMENTS_MAX} segments"]
         if flags & _PLACEABLE:
             placeable += [(start + number * length, length) for number in range(repeats)]
         start += repeats * length
