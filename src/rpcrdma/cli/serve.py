@@ -359,9 +359,10 @@ def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Waits until `stop` is set; every 5 s closes files, ends expired leases and looks for missing exports.
+    """Waits until `stop` is set; every 5 s closes idle files, ends expired leases and looks for missing exports.
 
-    `nfs4` is the service of version 4; None: it is not offered.
+    A file is idle if no call has used it for 5 s. Files of version 4 whose opens and delegations have ended are closed,
+    too. `nfs4` is the service of version 4; None: it is not offered.
 
     Yields:
         Each export that was missing and is served from now on.

@@ -112,7 +112,10 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """Parses the number of an RPC program, decimal or with 0x; raises argparse.ArgumentTypeError for another text."""
+    """Parses the number of an RPC program, from 0 to 2^32 - 1: decimal, or with the prefix 0x, 0o or 0b.
+
+    Raises argparse.ArgumentTypeError for another text.
+    """
     return uint32(text, "is not a program number")
 
 

@@ -440,7 +440,10 @@ class ServerFileSystem(AsyncFileSystem):
         return await self._asked(path, MountedFilesystem.is_file, above=False)
 
     async def _is_name(self, path: str) -> bool:
-        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""
+        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists.
+
+        A path with wildcards is taken for a pattern also if the server refuses to look it up.
+        """
         if not has_magic(path):
             return True
         try:

@@ -23,9 +23,8 @@ class ReceiveBuffers:
 
     The owner calls `replace` after every AHEAD (8) messages, and `take` for messages that were not delivered as `bytes`
     of up to `pool.plain_octets`, which the owner uses as they are. Messages of the kinds that the pool has as
-    `scattered` stay in their pieces of memory. For such a message, `arrived` has its buffer and its length; if
-    `arrived` is not None, the owner calls the method `close` of this object before the next message, which frees that
-    buffer.
+    `scattered` stay in their pieces of memory. For such a message, `arrived` has its buffer and its length. If
+    `arrived` is not None, the owner calls `ReceiveBuffers.close` before the next message, which frees that buffer.
     """
 
     __slots__ = ("_qp", "arrived", "pool", "posted")
@@ -59,8 +58,8 @@ class ReceiveBuffers:
 
         `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`,
         which are returned themselves. But a message whose version and header type are in `pool.scattered` stays in
-        several pieces of memory, or is copied there from `bytes`: only the first piece is returned, and the attribute
-        `arrived` of this object has the `ScatteredBuffer` and the length.
+        several pieces of memory, or is copied there from `bytes`: only the first piece is returned, and
+        `ReceiveBuffers.arrived` has the `ScatteredBuffer` and the length.
         """
         buffer = completion.wr
         length = completion.length

@@ -24,7 +24,8 @@ _BULK_HEAD_OCTETS = 1024
 class Settings:
     """Settings of the decoder: interface definitions, and extensions of version 2 beside the built-in definitions.
 
-    `interfaces` None stands for none: programs and procedures are named by number.
+    `interfaces` None stands for none: programs and procedures are named by number. The attribute `versions` has the
+    versions of RPC-over-RDMA by name, "1" and "2".
     """
 
     def __init__(self, interfaces: Interfaces | None = None, extensions: Sequence[Extension] = ()) -> None:

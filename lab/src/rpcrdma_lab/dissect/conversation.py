@@ -57,7 +57,11 @@ class _Chunk:
 
 @dataclass(slots=True)
 class _Call:
-    """An RPC call in the capture without a reply so far; number and time (None: unknown) are its message's."""
+    """An RPC call in the capture without a reply so far; number and time (None: unknown) are its message's.
+
+    `chunks` are those that the call offers. `long_call` and `long_reply` are the messages that RDMA carries in its
+    Position-Zero Read chunk and its Reply chunk; None until RDMA has transferred octets of them.
+    """
 
     number: int
     time_s: float | None
@@ -94,7 +98,9 @@ class Conversation:
     """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
     An end is 0 or 1. `late` says that octets of the connection are not in the capture, such as its beginning: counts of
-    credits are those of the captured messages alone, and no excess of them is a fault.
+    credits are those of the captured messages alone, and no excess of them is a fault. `versions` has the known
+    versions of RPC-over-RDMA by name, "1" and "2" (`header_versions`), and `interfaces` the known programs, by which
+    procedures are named and arguments and results decoded.
     """
 
     versions: dict[str, HeaderVersion]

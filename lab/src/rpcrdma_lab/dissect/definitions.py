@@ -49,6 +49,7 @@ class Definition:
 
     document: str
     classes: Mapping[str, model.Class]
+    """Structures and unions by name."""
     codes: Mapping[str, Mapping[int, str]]
     """Names of values, by enumeration and value."""
     notes: Mapping[tuple[str, str], Note]

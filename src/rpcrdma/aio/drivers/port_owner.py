@@ -125,7 +125,10 @@ def _name(process: int) -> str:
 
 
 def _of_kernel(port: int) -> bool:
-    """Returns whether Linux's own NFS server, which has no file descriptors, listens at the TCP port `port`."""
+    """Returns whether Linux's own NFS server, which has no file descriptors, listens at the TCP port `port`.
+
+    False also if the kernel's list of these ports cannot be read.
+    """
     try:
         return f"tcp {port}" in (_PROC / "fs/nfsd/portlist").read_text().splitlines()
     except OSError:

@@ -204,7 +204,8 @@ class RdmaServer:
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting connections at `places`, pairs of address and port from `listen`; present connections stay.
 
-        Places at which the server does not listen are ignored.
+        Places at which the server does not listen are ignored. While the server listens at "::", it may still accept
+        IPv4 connections to stopped addresses at that port, which depends on the provider.
         """
         self._listeners.stop(places)
 

@@ -294,7 +294,8 @@ class Server:
     def stop_listening(self, *urls: str) -> None:
         """Stops accepting connections at URLs; present connections stay.
 
-        An address to which another URL given to `listen` has led as well stays open.
+        An address to which another URL given to `listen` has led as well stays open. While the server listens at "::",
+        it may still accept IPv4 connections to stopped addresses at that port.
 
         Args:
             urls: the URLs, in the form in which `listen` got them; unknown URLs have no effect.

@@ -200,7 +200,8 @@ class TcpServer:
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting connections at `places`, pairs of address and port from `listen`; present connections stay.
 
-        Places at which the server does not listen are ignored.
+        Places at which the server does not listen are ignored. While the server listens at "::", it also accepts IPv4
+        connections to stopped addresses at that port, unless it listened at an IPv4 address there before.
         """
         self._listener.stop(places)
 

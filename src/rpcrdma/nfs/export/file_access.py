@@ -309,7 +309,8 @@ class OpenFiles:
         """Returns (open file of `node`, its present attributes) if `caller` may read or execute the file, or owns it.
 
         Opens a file that is not open for reading, which may block; with `at_once` returns None in that case. Raises
-        Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
+        Refused (EISDIR, EINVAL) if it is no regular file; Refused (EACCES) or PermissionError if `caller` lacks the
+        right; OSError if it cannot be opened.
         """
         file = self.get(node)
         if file is None or not file.readable:
@@ -338,7 +339,8 @@ class OpenFiles:
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """Returns the file of `node`, open to write and maybe read, if `caller` may write or owns it; may block.
 
-        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
+        Raises Refused (EISDIR, EINVAL) if it is no regular file; Refused (EACCES) or PermissionError if `caller` lacks
+        the right; OSError if it cannot be opened.
         """
         file = self.open_for_writing(node)
         if file is None:

@@ -60,7 +60,10 @@ def _of_handle(refused: Refused) -> Refused:
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object of a store as it was at `asked_s` (server's clock, in s); implements `tree.Node` and `Cacheable`."""
+    """An object of a store; implements `tree.Node` and `Cacheable`.
+
+    `info` is the object's state when the store was asked for it: at `asked_s`, in seconds of `FsspecParts.clock`.
+    """
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -255,7 +258,13 @@ class _Entries:
 
 
 class FsspecParts:
-    """The caches and the handle key of all fsspec trees of a server; `clock` returns monotonic seconds. Thread-safe."""
+    """The caches and the handle key of all fsspec trees of a server. Thread-safe.
+
+    Args:
+        state: has the key that seals file handles, and the places of objects; both stay from run to run.
+        clock: returns monotonic seconds.
+        admission: decides which calls may use the exports, and as which user.
+    """
 
     def __init__(self, state: ServerState, clock: Callable[[], float], admission: HostAdmission) -> None:
         self.clock = clock
@@ -277,7 +286,7 @@ class FsspecParts:
 
 
 class FsspecTree(AdmittedTree):
-    """One exported file system of fsspec, read-only; implements `tree.Tree`.
+    """One exported file system of fsspec, read-only; implements `tree.Tree`. All trees of a server share its `parts`.
 
     Raises OSError: a package is missing, or the export's URL cannot be read or leads to no directory.
     """

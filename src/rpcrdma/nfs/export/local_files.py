@@ -67,7 +67,8 @@ class Files(LocalObject):
         """Opens this regular file for READ, MODIFY or both (`wanted`), if the caller `who` may do so or owns the file.
 
         A caller who may execute it may read it. Returns None with `at_once`, unless `wanted` is READ and the file is
-        open to read already. Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError, such as EROFS.
+        open to read already. Raises Refused (EISDIR, EINVAL) if it is no regular file; Refused (EACCES) or
+        PermissionError if `who` lacks the right; another OSError, such as EROFS, if it cannot be opened.
         """
         tree = self.tree
         files = tree.parts.files
@@ -300,8 +301,9 @@ class Files(LocalObject):
         """Cuts or extends this file to `size` octets, if the caller may write it or owns it.
 
         Raises:
-            Refused: EISDIR, EINVAL: it is no regular file; EACCES; EFBIG: the size is above 2^63 - 1.
-            OSError: the system refuses it.
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES: `caller` lacks the right to a file that is open
+                already; EFBIG: the size is above 2^63 - 1.
+            OSError: the system refuses it, by PermissionError if `caller` lacks the right to open the file.
         """
         octets = _size(size)
         file = self.tree.parts.files.for_writing(self, caller)

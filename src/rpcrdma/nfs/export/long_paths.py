@@ -24,7 +24,8 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 
     `directory` is a descriptor. `levels` is the number of levels from `directory` up to the directory found, 0 for
     `directory` itself; a number larger than LEVELS_AT_ONCE is given as 0, too. May block. Raises OSError: a directory
-    above may not be searched; ENAMETOOLONG: none is found within 64 times LEVELS_AT_ONCE levels.
+    above may not be searched, or /proc cannot be read; ENAMETOOLONG: none is found within 64 times LEVELS_AT_ONCE
+    levels.
     """
     path = _path(directory)
     if path is not None:
@@ -80,7 +81,8 @@ def _above(directory: int, levels: int) -> int:
 def path_above(directory: int, levels: int) -> bytes | None:
     """Returns the path of the directory `levels` above `directory` (a descriptor); None: too long for the kernel.
 
-    `levels` is 1 to LEVELS_AT_ONCE. May block. Raises OSError: a directory above may not be searched.
+    `levels` is 1 to LEVELS_AT_ONCE; the root is above itself. May block. Raises OSError: a directory above may not be
+    searched, or /proc cannot be read.
     """
     fd = _above(directory, levels)
     try:

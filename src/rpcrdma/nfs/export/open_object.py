@@ -210,7 +210,10 @@ class HeldNode(OpenObject):
 
 
 def is_really_called(path: bytes, link: bytes) -> bool:
-    """Returns whether the object of `link`, a link in /proc, is at `path`, so that " (deleted)" is part of its name."""
+    """Returns whether the object of `link`, a link in /proc, is at `path`, so that " (deleted)" is part of its name.
+
+    False also if either of them cannot be examined.
+    """
     try:
         return os.path.samestat(os.lstat(path), os.stat(link))
     except OSError:

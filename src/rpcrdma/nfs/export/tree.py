@@ -449,15 +449,15 @@ class Node(Protocol):
             The open file; None only with `at_once`, if opening may have to wait for a disk.
 
         Raises:
-            Refused: EISDIR, EINVAL: the object is no regular file; EACCES; EROFS: nobody can write it.
-            OSError: EACCES and others.
+            Refused: EISDIR, EINVAL: no regular file; EACCES: `who` lacks the right; EROFS: nobody can write it.
+            OSError: EACCES: `who` lacks the right, where the system checks it; and others.
         """
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
         """Opens this regular file if `who` may read or execute it, or owns it; returns (open file, its attributes now).
 
         Returns None only with `at_once`, if opening may have to wait for a disk. Raises Refused or OSError: EISDIR,
-        EINVAL: the object is no regular file; EACCES; and others.
+        EINVAL: the object is no regular file; EACCES: `who` lacks the right; and others.
         """
 
     def opened_for_writing(self) -> OpenFile | None:

@@ -216,7 +216,10 @@ class Struct:
 
 @dataclass(slots=True)
 class Union:
-    """A union and its discriminant. `arms` are those with values; `default` is the default arm, or None."""
+    """A union and its discriminant: `arms` has each arm with values of its own, void ones included, in order.
+
+    `default` is the default arm, for all other values; None if the definition has none.
+    """
 
     name: str
     discriminant: Member

@@ -65,7 +65,10 @@ def _told_of(path: str) -> Iterator[None]:
 
 
 def _is_directory(path: str) -> bool:
-    """Returns whether the local `path` leads to a directory; raises OSError (EINVAL) if to a device, pipe or socket."""
+    """Returns whether the local `path` leads to a directory; False also if it leads to no object or cannot be followed.
+
+    Raises OSError (EINVAL) if it leads to a device, pipe or socket.
+    """
     try:
         found = os.stat(path)  # noqa: PTH116 - pathlib takes "" for "."
     except OSError:

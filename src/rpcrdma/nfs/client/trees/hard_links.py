@@ -61,7 +61,10 @@ class HardLinks(Generic[C]):
 
     @property
     def incomplete(self) -> int:
-        """The number of files of which some names were copied, but not all: the rest may lie outside of the tree."""
+        """The number of files of which some names were copied, but not all: the rest may lie outside of the tree.
+
+        Files for whose copies the bounds of `end` left no room are not counted.
+        """
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:

@@ -5,11 +5,9 @@ Its record stays unconfirmed until CREATE_SESSION, beside the record of the owne
 one. `client_states` has the tables.
 
 A client whose lease has passed keeps its state as long as nobody else wants it: it is courteous. To end a courteous
-client takes a write to the disk, which the caller does without the lock: a method raises `InTheWay` with the clients
-that have to end first, and the caller tries again once they have ended (`State.settle`). So does a client with state
-that has restarted: many states end in steps.
-
-The caller holds the lock of the state.
+client takes a write to the disk. The caller of these methods holds the lock of the `State`, and releases it for that
+write: a method raises `InTheWay` with the clients that have to end first, and the caller tries again once they have
+ended (`State.settle`). A client with state that has restarted is ended in the same way, as many states end in steps.
 """
 
 from __future__ import annotations
@@ -243,8 +241,8 @@ class InTheWay(Exception):
 
     `event` is EVICT for clients without a lease, whose states conflict with the call or whose room it needs; RESTART
     for the earlier incarnation of the caller, which has state; CROWD_OUT for a client with a lease that holds nothing,
-    whose room or name it needs. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step
-    again.
+    whose room or name it needs. `State.past_courteous` catches the exception without holding the lock of the
+    `State`, ends `clients`, and runs the step again.
     """
 
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
@@ -255,7 +253,8 @@ class InTheWay(Exception):
 class Unrecorded(Exception):
     """Raised where `client`, which the recovery database does not have, would get an open, a lock or a delegation.
 
-    `State.past_courteous` catches it, writes the client to that database without the lock, and runs the step again.
+    `State.past_courteous` catches the exception without holding the lock of the `State`, writes the client to
+    that database, and runs the step again.
     """
 
     def __init__(self, client: Client) -> None:

@@ -235,10 +235,11 @@ class RecoveryDatabase:
             return True
 
     def _note(self) -> None:
-        """Writes the addresses and exports of this server to the disk unless they are there; the caller holds the lock.
+        """Writes the addresses and exports of this server to the disk unless they are there.
 
-        The first call also takes over the clients of earlier runs (`_earlier`). Each write deletes other servers that
-        have ended, with their clients (`_void`), and logs these. Raises sqlite3.Error or OSError if the disk fails.
+        The caller holds the lock of the database. The first call also takes over the clients of earlier runs
+        (`_earlier`). Each write deletes other servers that have ended, with their clients (`_void`), and logs these.
+        Raises sqlite3.Error or OSError if the disk fails.
         """
         now = self._addresses, self._exports
         if self._noted == now:
@@ -266,8 +267,8 @@ class RecoveryDatabase:
         """Deletes other servers that have ended and had an export of this one, and their clients, whose locks are lost.
 
         A server with `shares` at other addresses stays, since it may return. Sets `shares` of this server and of each
-        running one with an export in common. The caller holds the lock, and a transaction has begun. Returns
-        (addresses, number of clients) of each server that is deleted.
+        running one with an export in common. The caller holds the lock of the database, and a transaction has begun.
+        Returns (addresses, number of clients) of each server that is deleted.
         """
         execute, lost = self._database.execute, []
         for each in self._others():

@@ -1,7 +1,8 @@
 """The state of a server of NFS version 4.1: clients, sessions, stateids, and claims on files, under one lock.
 
 The lock is never held during a call to the file system or a write to the disk. `State.settle` runs a step that a
-courteous client may be in the way of: it deletes that client on the disk, without the lock, before its claims go.
+courteous client may be in the way of: it first deletes that client on the disk, without holding the lock, and then
+drops its claims.
 """
 
 from __future__ import annotations
