@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tools/test-stalled.sh [FOLDER...]: all tests, or those of some folders, on event loops that stall; then `make test` beside
-# busy processes. None may depend on the speed of the machine. Variables of the environment:
+# tools/test-stalled.sh [FOLDER...]: all tests, or those of some folders, on event loops that stall, in another order;
+# then `make test` beside busy processes. None may depend on the speed of the machine, or on the tests before it.
+# Variables of the environment:
 #   STALLS='0.02:0.08 0.002:1'  probability and seconds of a stall, a run for each
-#   SEED=1                      of the stalls
+#   SEED=1                      of the stalls and the order
 #   BUSY=4                      busy processes; 0: no such run
 #   WORKERS=3                   of pytest
 set -euo pipefail

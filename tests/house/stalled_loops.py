@@ -1,8 +1,9 @@
-"""A pytest plugin, `--stalls SHARE:SECONDS`: a machine that stalls.
+"""A pytest plugin, `--stalls SHARE:SECONDS`: a machine that stalls, and tests in another order.
 
 Before a turn of an event loop the process sleeps, with a probability and for a time that the options give, as on a
 machine that is busy otherwise. Virtual time does not pass meanwhile. A test that fails then depends on the speed of the
-machine. The same seed stalls a test at the same turns in each run.
+machine, or on a test before it, whose garbage may be collected at any time. The same seed stalls a test at the same
+turns in each run, and makes the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _run_once = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("stalled loops")
     group.addoption("--stalls", metavar="SHARE:SECONDS", help="probability and length of a stall")
-    group.addoption("--stall-seed", default="1", help="which turns stall")
+    group.addoption("--stall-seed", default="1", help="which turns stall, and the order of tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
         _run_once(loop)
 
     asyncio.BaseEventLoop._run_once = stalled_run_once  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffles the files, and the tests of each file, which may share a costly fixture."""
+    if config.getoption("--stalls") is not None:
+        order = random.Random(config.getoption("--stall-seed"))
+        places = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: (places[item.path], order.random()))
 
 
 def pytest_unconfigure() -> None:
