@@ -30,6 +30,11 @@ def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
     end = threading.Event()
     closed = []
 
+    def discard(change: ExportsChange) -> None:
+        closed.append(change)
+
+    monkeypatch.setattr(ExportsChange, "discard", discard)
+
     class Late:
         def __init__(self, *_: object) -> None:
             assert end.wait(HANG_S)
@@ -58,7 +63,8 @@ def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
         assert (await reloading.again(text))[-1] == f"STATUS={LISTENING}"
         assert reloading.names == ["/one", "/two"]
         end.set()
-        await until(lambda: closed)
+        await until(lambda: len(closed) == 2)
+        assert {type(each) for each in closed} == {Late, ExportsChange}
         reloading.log.close()
 
     asyncio.run(reload())
