@@ -54,6 +54,13 @@ def test_what_never_comes_is_a_gap_at_the_end() -> None:
     assert octets(half.finish()) == [7, b"xyz", 7, b"!"]
 
 
+def test_of_overlapping_segments_that_end_alike_the_first_in_the_capture_has_the_rest() -> None:
+    half = started()
+    for number, (start, data) in enumerate([(110, b"in order"), (116, b"er, first"), (114, b"rder, later")]):
+        assert not list(half.add(start, data, 0, float(number)))
+    assert list(half.finish()) == [Gap(10, 0.0), Piece(b"in order", 0.0), Piece(b", first", 1.0)]
+
+
 def test_of_what_came_after_a_gap_the_nearest_is_first_also_where_numbers_wrap() -> None:
     half = started(SPACE - 20)
     assert octets(half.add(5, b"after")) == []

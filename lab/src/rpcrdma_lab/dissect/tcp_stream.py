@@ -35,12 +35,13 @@ class _Held(NamedTuple):
     data: bytes
     missing: int
     time_s: float | None
+    arrival: int = 0
 
 
 class TcpHalf:
     """Orders the captured segments of one direction of a TCP connection; a `Gap` stands for octets not captured."""
 
-    __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next", "_starts")
+    __slots__ = ("_acknowledged", "_arrivals", "_first", "_held", "_held_octets", "_next", "_starts")
 
     def __init__(self) -> None:
         self._next: int | None = None
@@ -52,6 +53,8 @@ class TcpHalf:
         self._starts: list[int] = []
         """A heap of the keys of `_held`, and of smaller ones that were removed."""
         self._held_octets = 0
+        self._arrivals = 0
+        """The largest `arrival` of a segment that waited: of overlapping segments of one length the first is taken."""
 
     @property
     def held_octets(self) -> int:
@@ -145,8 +148,9 @@ class TcpHalf:
             self._starts.clear()
         if known is None:
             heapq.heappush(self._starts, sequence)
+            self._arrivals += 1
         if known is None or len(held.data) > len(known.data):
-            self._held[sequence] = held
+            self._held[sequence] = held._replace(arrival=self._arrivals if known is None else known.arrival)
             self._held_octets += len(held.data) - (0 if known is None else len(known.data))
 
     def _settle(self) -> Iterator[Piece | Gap]:
@@ -179,10 +183,12 @@ class TcpHalf:
                 yield from self._take(held, least_s)
                 continue
             # A held segment may overlap with segments that came in the meantime.
-            if self._nearest() > self._next:
-                return
+            late = []
             while self._held and (start := self._nearest()) < self._next:
-                held = self._held.pop(start)
+                late.append((start, self._held.pop(start)))
+            if not late:
+                return
+            for start, held in sorted(late, key=lambda one: one[1].arrival):
                 self._held_octets -= len(held.data)
                 data, missing = _behind(held.data, held.missing, self._next - start)
                 if data or missing:
