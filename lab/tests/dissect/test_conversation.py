@@ -158,6 +158,19 @@ def test_a_long_call_that_is_read_again_is_shown_once(told: Told) -> None:
     assert [message.groups[-1].name for message in responses] == ["NFS_V3 READ arguments", "DDP and RDMAP, tagged"]
 
 
+def test_a_long_call_of_which_a_part_is_read_again_is_shown_once_it_is_whole(told: Told) -> None:
+    octets = call(7, READ)
+
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, v1(7, kind=1, lists=words(1, 0, 0x99, 40, 0, 0, 0, 0, 0)))
+        for start, end in [(0, 20), (0, 20), (20, 30), (30, 40)]:
+            capture.read(SERVER, (0x99, start), (0x42, 0), octets[start:end])
+
+    responses = [message for message in told(script) if message.summary.startswith("RDMA Read Response")]
+    assert responses[-1].groups[-1].name == "NFS_V3 READ arguments"
+    assert responses[-1].facts["procedure"] == "NFS_V3 READ"
+
+
 @each_case(("captured", "procedure"), [([0, 1], "NFS_V3 READ"), ([0], None), ([1], None)])
 def test_responses_to_reads_at_once_into_one_buffer_belong_to_their_segments(
     told: Told, captured: list[int], procedure: str | None

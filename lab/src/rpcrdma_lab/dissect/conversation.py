@@ -393,12 +393,14 @@ class Conversation:
         starts = call.long_call is None
         if call.long_call is None:
             call.long_call = LongMessage(self._room)
-        call.long_call.add(found.number, place, rdmap.data, rdmap.octets)
-        chunk = found.chunk
-        ends = call.long_call.octets >= chunk.octets > call.long_call.octets - rdmap.octets
+        long, chunk = call.long_call, found.chunk
+        before, kept_before = long.octets, long.kept
+        long.add(found.number, place, rdmap.data, rdmap.octets)
+        # Octets that are read again count as well: the message may be whole only later.
+        ends = long.octets >= chunk.octets > before or long.kept >= chunk.octets > kept_before
         if not starts and not ends:
             return
-        payload = call.long_call.joined(chunk.segments)
+        payload = long.joined(chunk.segments)
         rpc = self._long_rpc(payload, "Read chunk", message)
         if rpc is None:
             return

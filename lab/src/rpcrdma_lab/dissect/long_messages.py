@@ -38,11 +38,13 @@ class Payload:
 class LongMessage:
     """An RPC message that RDMA carries in the segments of a chunk: its octets captured so far, by segment number.
 
-    `octets` counts all octets transferred; `room`, the connection's budget of memory, bounds those that are kept.
+    `octets` counts all octets transferred, and `kept` those that are kept: `room`, the connection's budget of memory,
+    bounds these.
     """
 
     room: Room
     octets: int = 0
+    kept: int = 0
     _segments: dict[int, bytearray] = field(default_factory=dict)
 
     def add(self, number: int, place: int, data: bytearray, octets: int) -> None:
@@ -59,6 +61,7 @@ class LongMessage:
         if place == len(segment):
             kept = data[: self.room.left]
             segment += kept
+            self.kept += len(kept)
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
@@ -76,4 +79,4 @@ class LongMessage:
 
     def leave(self) -> None:
         """Gives the memory of the message back to `room`; called once, when the call was answered or is forgotten."""
-        self.room.left += sum(map(len, self._segments.values()))
+        self.room.left += self.kept
