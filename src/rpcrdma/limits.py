@@ -347,6 +347,10 @@ waits, keeps a whole one from others; beyond them each receive buffer lies alone
 RTR_SLABS_KEPT_MAX = 16
 """Slabs of RTR_SLAB_BUFFERS that were used up, and are used again when nothing in them is needed any more."""
 
+ABANDONED_CALLS_MAX = 1024
+"""Calls of one connection in version 2 that were given up and are not answered: each is kept for a late reply, with its
+arguments. The peer drops calls if it has credits for others still; above this bound another connection begins anew."""
+
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 

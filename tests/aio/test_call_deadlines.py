@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs import v3
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.gss.protection import CallDropped
 from rpcrdma.rpc.service import CallContext
+from rpcrdma.transport import TransportConfig
 from support.cases import each_case
 
 HANDLE = v3.nfs_fh3(data=b"handle")
@@ -107,3 +111,34 @@ async def test_a_call_after_all_xids_does_not_meet_that_of_a_call_that_was_given
             xids._next = abandoned
             assert (await client.call(v3.ACCESS, ACCESS)).status == v3.nfsstat3.NFS3ERR_STALE
         files.go_on.set()
+
+
+@without_network
+async def test_a_call_that_waits_leaves_when_calls_that_the_server_has_dropped_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_call, dropped = Dispatcher.open_call, asyncio.Event()
+
+    def drop_getattr(dispatcher: Dispatcher, call: Any) -> Any:
+        refused = open_call(dispatcher, call)
+        if call.route.procedure is v3.GETATTR:
+            asyncio.get_running_loop().call_later(1, dropped.set)
+            raise CallDropped
+        return refused
+
+    monkeypatch.setattr(Dispatcher, "open_call", drop_getattr)
+    options = replace(PLAIN, rpcrdma_version="2", transport=TransportConfig(credits_requested=1))
+    async with (
+        serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=options) as client,
+    ):
+        await client.call(v3.NULL, None)
+        given_up = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+        await dropped.wait()
+        waits = asyncio.ensure_future(client.call(v3.NULL, None))
+        await asyncio.sleep(1)
+        assert not waits.done()
+        given_up_s = now_s()
+        given_up.cancel()
+        await asyncio.wait_for(waits, 60)
+        assert now_s() < given_up_s + 1

@@ -187,6 +187,39 @@ def test_calls_that_the_server_drops_and_the_client_gives_up_leave_room_for_as_m
         pair.run()
 
 
+def test_calls_that_wait_and_are_given_up_with_others_are_never_sent() -> None:
+    settings = replace(SMALL_MESSAGES, credits_requested=2, credits_granted=2)
+    pair = EndpointPair(settings, settings, version="2").connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    assert answer_all(pair) == [0]
+    pair.run()
+    calls = [pair.client.call(xid, message(xid, CALL), NOTHING) for xid in range(1, 7)]
+    for call in pair.arrived():
+        pair.server.drop(call)
+    pair.run()
+    for call in calls:
+        pair.client.abandon(call)
+    assert pair.arrived() == []
+
+
+def test_a_server_that_drops_all_calls_does_not_make_the_client_keep_ever_more() -> None:
+    settings = replace(SMALL_MESSAGES, credits_requested=2, credits_granted=2)
+    pair = EndpointPair(settings, settings, version="2").connect()
+    for xid in range(limits.ABANDONED_CALLS_MAX + 1):
+        assert kinds(pair.client_events()) == []
+        call = pair.client.call(xid, message(xid, CALL), NOTHING)
+        for incoming in pair.arrived():
+            pair.server.drop(incoming)
+        pair.run()
+        pair.client.abandon(call)
+        pair.run()
+    [closed] = pair.client_events()
+    assert isinstance(closed, Closed)
+    assert not closed.protocol_error, "the client connects again"
+    assert closed.reason == "too many calls were given up that the peer never answered"
+    assert not pair.client.requester.calls
+
+
 def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
     pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
     pair.client.call(0, message(0, CALL), NOTHING)

@@ -254,6 +254,8 @@ class EndpointPair:
 
     def run(self) -> None:
         """Moves data in both directions until neither side has more to send."""
+        self.client.progress()
+        self.server.progress()
         moved = True
         while moved:
             self.client.send_held()
@@ -385,6 +387,7 @@ class BarePeer:
 
     def run(self) -> None:
         """Moves data both ways until neither side has more to send; messages to the bare peer enter `received`."""
+        self.endpoint.progress()
         moved = True
         while moved:
             self.endpoint.send_held()

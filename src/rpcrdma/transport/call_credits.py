@@ -90,8 +90,9 @@ class CallWindow:
     def on_dropped(self) -> None:
         """Does nothing for a call left unanswered: only a reply returns the call's credit, so the peer has one less."""
 
-    def on_abandoned(self, _calls: int) -> None:
-        """Does nothing for calls that are given up: only their replies would return the credits."""
+    def on_abandoned(self, _calls: int) -> bool:
+        """Does nothing for calls that are given up: only their replies would return the credits, which bound them."""
+        return False
 
     def grant_word(self) -> int:
         """Returns the credit word of a header to the peer: the number of unanswered calls granted."""

@@ -312,7 +312,6 @@ class Endpoint:
             return
         if self._outbox.queued:
             self._outbox.send_held()
-        # The Sends above have granted credits.
         if session.window.refresh_due:
             self._grant()
 
@@ -360,8 +359,7 @@ class Endpoint:
 
     def progress(self) -> None:
         """Handles and removes all completions and events of the queue pair: appends to `events`, and sends messages."""
-        completions, events = self._qp.completions, self._qp.events
-        session = self._session
+        session, completions, events = self._session, self._qp.completions, self._qp.events
         while completions or events:
             # Messages may only come once the connection stands, so that its event goes first; that of its end is kept.
             if events:
@@ -370,6 +368,8 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
+        if self._outbox.due and self._disconnected is None:
+            self._outbox.drain()
         if session.window.low and session.batcher is None and session.window.refresh_due:
             self._grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:

@@ -13,7 +13,7 @@ credits for replies, and if a message waits because no credit is left, the peer 
 
 from __future__ import annotations
 
-from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
+from rpcrdma.limits import ABANDONED_CALLS_MAX, GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing
 
@@ -75,6 +75,7 @@ class MessageWindow:
     """
 
     __slots__ = (
+        "_abandoned",
         "_arriving",
         "_balance_max",
         "_base",
@@ -104,6 +105,7 @@ class MessageWindow:
         self.unanswered = 0
         self.balance = 1
         self.outstanding = 1
+        self._abandoned = 0
         self._heard = False
         self._arriving = False
         self._balance_max = 1
@@ -228,14 +230,17 @@ class MessageWindow:
         self.unanswered -= 1
         self.low = True
 
-    def on_abandoned(self, calls: int) -> None:
+    def on_abandoned(self, calls: int) -> bool:
         """Counts `calls` of this side, sent and unanswered, as given up; a negative number: as ended after all.
 
         So many more may be unanswered, as far as the peer's credits show that it takes more: it has dropped calls then.
+        Returns whether more than ABANDONED_CALLS_MAX of those given up are unanswered.
         """
+        self._abandoned += calls
         self.requested += calls
         self.allowed = min(self.allowed, self.requested)
         self._count(_GRANT)
+        return self._abandoned > ABANDONED_CALLS_MAX
 
     def may_owe(self, sends: int) -> bool:
         """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.

@@ -108,10 +108,10 @@ class Outbox:
     """The outgoing messages of one connection: posts all of its Sends, in the order of precedence and as credits allow.
 
     `queued` counts the messages that wait or are sent in part. `posted` counts Sends, and `ended` those with a known
-    completion.
+    completion. `due`: calls were given up, which may have left room for others; `Endpoint.progress` sends these.
     """
 
-    __slots__ = ("_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
+    __slots__ = ("_queues", "_receives", "_sequence", "_session", "due", "ended", "posted", "queued")
 
     def __init__(self, session: Session, receives: ReceiveBuffers) -> None:
         self._session = session
@@ -120,6 +120,7 @@ class Outbox:
         self._queues: dict[Kind, _Queue] = {}
         self._sequence: _Sequence | None = None
         self.queued = 0
+        self.due = False
         self.posted = 0
         self.ended = 0
 
@@ -204,6 +205,7 @@ class Outbox:
 
     def drain(self) -> None:
         """Sends waiting messages as far as credits allow; no effect with a `Batcher`: only `send_held` does."""
+        self.due = False
         if self._session.batcher is None:
             self.send_held()
 

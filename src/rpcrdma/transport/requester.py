@@ -124,7 +124,8 @@ class Requester:
         """Gives up a call and fences its memory: when this returns, no peer can touch the memory. No event follows.
 
         No effect after the call has ended. The connection ends if a Send may still read the call's arguments, if the
-        memory cannot be fenced, or once the peer reads it by RDMA. A call that was sent holds its credit until a reply.
+        memory cannot be fenced, once the peer reads it by RDMA, or above ABANDONED_CALLS_MAX. A call that was sent
+        holds its credit until a reply, if the peer drops none; `Endpoint.progress` sends others that have room now.
         """
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]
@@ -138,8 +139,9 @@ class Requester:
             self._session.statistics.calls_abandoned += 1
             if call.carried is not None:
                 call.carried.end()
-            self._session.window.on_abandoned(1)
-            self._outbox.drain()
+            self._outbox.due = True
+            if self._session.window.on_abandoned(1):
+                self._session.qp.abort("too many calls were given up that the peer never answered")
         else:
             return
         if call.sending:
@@ -264,8 +266,7 @@ class Requester:
         if no call waits for the reply. True also if the reply breaks the protocol: a wrong `invalidated`, or memory
         that cannot be fenced, ends the connection; wrong chunks or items fail the call.
         """
-        call = self.calls.get(message.xid)
-        session = self._session
+        call, session = self.calls.get(message.xid), self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
@@ -315,8 +316,7 @@ class Requester:
         Returns False if no sent call has the error's XID; True also if the error breaks the protocol, which ends the
         connection.
         """
-        call = self.calls.get(message.xid)
-        session = self._session
+        call, session = self.calls.get(message.xid), self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False

@@ -298,8 +298,10 @@ class RdmaConnection(CallsMade):
         """Abandons an unanswered call; fences its memory before it returns, if need be by ending the connection."""
         self._requester.abandon(call)
         self._driver.flush()
-        if self._queue_pair.events:
-            self._loop.call_soon(self._end_turn)  # the end of the connection, which no driver tells who asks for it
+        # The end of the connection, which no driver tells who asks for it, or calls that wait for the room of this one.
+        if not self._turn_due and (self._queue_pair.events or self._requester.in_flight < len(self._pending)):
+            self._turn_due = True
+            self._loop.call_soon(self._end_turn)
 
     def _note_sent(self) -> None:
         """Sets `sent_ns`, the time of sending, of calls that waited and were sent, unless they ended before."""
