@@ -168,6 +168,15 @@ def test_a_connection_without_its_set_up_is_found_by_any_packet_of_a_response() 
     assert [message.source for message in dissected(made)] == ["192.0.2.1 QP 17", "192.0.2.2 QP 18"]
 
 
+def test_a_connection_without_its_set_up_is_found_among_many_with_near_numbers() -> None:
+    made = HandMadeRoce()
+    for number in range(50):
+        made.add(CLIENT, packet(0x04, 0x200 + number, 100 + number, CALL))
+    made.add(SERVER, packet(0x11, CLIENT_QP, 120, ack()))
+    found = [message.destination for message in dissected(made) if message.source == f"192.0.2.1 QP {CLIENT_QP}"]
+    assert found == [f"192.0.2.2 QP {0x200 + 20}"]
+
+
 def work_for_the_last(made: HandMadeRoce) -> int:
     """The functions that the last packet takes."""
     connections = RoceConnections(Settings())

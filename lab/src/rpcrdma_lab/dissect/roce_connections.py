@@ -26,12 +26,13 @@ _MANAGEMENT_QUEUE_PAIR = 1
 _Direction = tuple[bytes, int, bytes]
 """One direction of a connection: the receiver's address and queue pair, and the sender's address."""
 _Area = tuple[bytes, bytes, int]
-"""Receiver's address, sender's address, and a PSN without its last `_AREA_BITS` bits."""
+"""Receiver's address, sender's address, and a PSN without its last `_AREA_BITS` bits: of an RDMA Read, whose response
+has several PSNs. Any other request has an area of its own, -1 - PSN."""
 _AREA_BITS = 16
 _NEAR_MAX = 8
 """Directions between the same addresses with requests in one area that are searched for the request of a response.
 
-PSNs begin at random: more directions are those of a hostile capture.
+PSNs begin at random, so more with RDMA Reads are those of a hostile capture; of others, several would have the request.
 """
 
 
@@ -243,16 +244,17 @@ class RoceConnections:
     def _answered(self, response: RocePacket) -> _Direction | None:
         """Returns the direction whose waiting packets have the request for `response`; None unless exactly one has.
 
-        Returns None, too, if more than `_NEAR_MAX` directions have requests with PSNs near that of `response`. A
+        Returns None, too, if more than `_NEAR_MAX` directions have requests in one area with that of `response`. A
         direction is (receiver's address, receiver's queue pair, sender's address).
         """
         own = response.destination, response.queue_pair, response.source
-        near = self._near.get((response.source, response.destination, response.psn >> _AREA_BITS), ())
-        if len(near) > _NEAR_MAX:
+        areas = response.psn >> _AREA_BITS, -1 - response.psn
+        near = [self._near.get((response.source, response.destination, area), {}) for area in areas]
+        if max(map(len, near)) > _NEAR_MAX:
             return None
         found = [
             direction
-            for direction in near
+            for direction in near[0] | near[1]
             if direction != own and any(_answers(response, one.packet) for one in self._waiting[direction])
         ]
         return found[0] if len(found) == 1 else None
@@ -318,6 +320,8 @@ def _response_psns(packet: RocePacket) -> int:
 def _areas(packet: RocePacket) -> list[int]:
     """Returns the numbers of the areas that have the PSNs of responses to a packet; [] if it is no request."""
     psns = _response_psns(packet)
+    if psns == 1:
+        return [-1 - packet.psn]
     last = packet.psn + psns - 1 >> _AREA_BITS
     numbers = range(packet.psn >> _AREA_BITS, last + 1) if psns else ()
     return [number % (PSN_SPACE >> _AREA_BITS) for number in numbers]
