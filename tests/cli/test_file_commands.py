@@ -163,10 +163,10 @@ def test_a_missing_directory_of_a_copy_is_named_with_the_command_that_makes_it(r
     assert (ran.status, ran.err.splitlines()[1:]) == (1, ["hint: -p makes missing parents"])
     assert remote.run("mkdir", "-p", above).status == 0
     assert remote.run("put", str(tmp_path / "f"), f"{above}/c").status == 0
-    here = f"{tmp_path}/missing"
+    here = f"{tmp_path}/not there"
     for name, cause, hint in (
-        ("/c", "no such file or directory", f"make it by mkdir -p {here}"),
-        ("/", "is no directory", f"leave out the slash, or make it by mkdir -p {here}/"),
+        ("/c", "no such file or directory", f"make it by mkdir -p '{here}'"),
+        ("/", "is no directory", f"leave out the slash, or make it by mkdir -p '{here}/'"),
     ):
         ran = remote.run("get", f"{above}/c", here + name)
         assert (ran.status, ran.err) == (1, f"error: {here}{'/' * (name == '/')}: {cause}\nhint: {hint}\n")

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import posixpath
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -142,7 +143,9 @@ class Copies:
 
     def _making(self, directory: str) -> str:
         """Returns the command with which a user makes a directory at the target's side."""
-        return f"rpcrdma mkdir -p {self.failures.url_of(directory)}" if self._at_server else f"mkdir -p {directory}"
+        if self._at_server:
+            return f"rpcrdma mkdir -p {self.failures.url_of(directory)}"
+        return f"mkdir -p {shlex.quote(directory)}"
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
         """Returns keyword arguments for a method of `NfsFilesystem` that copies a file or tree, such as `upload`.
