@@ -247,6 +247,19 @@ async def test_a_stream_of_a_file_that_grows_goes_on_to_its_new_end(server: Any,
     assert server.calls["GETATTR"] <= 2
 
 
+async def test_a_stream_of_a_file_that_is_cut_after_it_has_grown_ends(server: Any, mounted: Any) -> None:
+    grown, read = server.put("/file", pattern(10)), server.read
+
+    def read_and_cut(args: Any) -> Any:
+        reply = read(args)
+        grown.data = grown.data[:10]
+        return reply
+
+    async with await mounted().open("/file") as file:
+        grown.data, server.read = pattern(5 * BLOCK), read_and_cut
+        assert await file.read() == pattern(BLOCK)
+
+
 def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
 

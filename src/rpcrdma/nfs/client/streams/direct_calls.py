@@ -115,12 +115,15 @@ def beyond_end(node: Node, size: int) -> RemoteProtocolError:
 async def grown_size(procedures: NfsProcedures, node: Node, end: int) -> int:
     """Returns the present size of the file `node`, in which READs have found octets up to the offset `end`, and no end.
 
+    If the size is less, the file may have been cut meanwhile: then a further READ at `end` says that the file ends.
+
     Raises:
-        RemoteProtocolError: the size is less than `end`: such a server may never tell the end.
+        RemoteProtocolError: the size is less than `end`, and there are data: such a server may never tell the end; and
+            the other errors of `read_whole`.
         NfsError: the server refuses.
     """
     size = (await procedures.getattr(node)).size
-    if size < end:
+    if size < end and not (await read_whole(procedures, node, end, memoryview(bytearray(1))))[1]:
         raise beyond_end(node, size)
     return size
 
