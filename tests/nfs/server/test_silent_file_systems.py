@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import errno
 import gc
 import os
 import subprocess
@@ -123,6 +125,69 @@ def test_a_listing_above_an_export_does_not_wait_for_its_silent_file_system(
     for thread in [each for each in threading.enumerate() if each.name == "rpcrdma-roots"]:
         thread.join(HANG_S)
     assert listed(HANG_S)[b"silent"] == (SIZE | RDATTR_ERROR,)
+
+
+@each_case("elsewhere", [False, True])
+@each_case("mounted_in_an_export", [False, True])
+def test_a_listing_above_an_export_does_not_fail_with_its_file_system(
+    start: Callable[..., Server],
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: bool,
+    mounted_in_an_export: bool,
+) -> None:
+    exports = [Export(name="/", directory=tree)] if mounted_in_an_export else []
+    for name in ("answers", "fails"):
+        (tmp_path / name).mkdir()
+        (tree / name).mkdir(exist_ok=True)
+        exports.append(Export(name=f"/{name}", directory=tmp_path / name))
+    fails, of_node = tmp_path / "fails", HeldNode.attributes
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda fd: elsewhere and place_of(fd) == fails)
+    client = with_version_4(start(exports), None).client().start()
+
+    def attributes(node: HeldNode) -> Any:
+        if node.tree.root is node and place_of(node.fd) == fails:
+            raise OSError(errno.ENOTCONN, "as FUSE without its process")
+        return of_node(node)
+
+    monkeypatch.setattr(HeldNode, "attributes", attributes)
+    entries, _ = client.run(putrootfh(), readdir(0, SIZE | RDATTR_ERROR)).value(26)
+    found = {name: words for _, name, words, _ in entries if name in {b"answers", b"fails"}}
+    assert found == {b"answers": (SIZE | RDATTR_ERROR,), b"fails": (RDATTR_ERROR,)}
+
+
+def test_a_listing_waits_for_all_silent_file_systems_together(
+    start: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"silent{number}" for number in range(6)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    answers, of_node, now = threading.Event(), HeldNode.attributes, [0.0]
+    monkeypatch.setattr(object_tree, "is_asked_elsewhere", lambda _fd: True)
+    exports = [Export(name=f"/{name}", directory=tmp_path / name) for name in names]
+    client = with_version_4(start(exports), None).client().start()
+
+    def wait(asked: Any, answer_s: float) -> Any:
+        now[0] += answer_s
+        return concurrent.futures.wait(asked, 0)
+
+    def attributes(node: HeldNode) -> Any:
+        assert answers.wait(HANG_S)
+        return of_node(node)
+
+    monkeypatch.setattr(HeldNode, "attributes", attributes)
+    monkeypatch.setattr(root_attributes, "wait", wait)
+    monkeypatch.setattr(root_attributes, "monotonic", lambda: now[0])
+    for spent_s in (2 * root_attributes._ANSWER_S, 0):
+        now[0] = 0 if spent_s else now[0]
+        begun = now[0]
+        entries, _ = client.run(putrootfh(), readdir(0, SIZE | RDATTR_ERROR)).value(26)
+        assert [words for _, _, words, _ in entries] == [(RDATTR_ERROR,)] * len(names)
+        assert now[0] - begun == spent_s
+    answers.set()
+    for thread in [each for each in threading.enumerate() if each.name == "rpcrdma-roots"]:
+        thread.join(HANG_S)
 
 
 def test_a_directory_that_is_made_where_another_clock_counts_has_its_handle_and_mode(

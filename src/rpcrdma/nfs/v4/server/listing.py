@@ -84,11 +84,11 @@ def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
     If an export is mounted over the entry, `root` is the root of that export, and the attributes are those of `root`.
-    For an object that the caller cannot reach, and for a root whose file system is silent, the result has rdattr_error
-    alone, with the reason; or, if `wanted` has no rdattr_error, fileid and mounted_on_fileid as far as wanted. If the
-    object is the root of an export that is closed to the caller, this is logged as a refusal. `detailed`: whether the
-    listing was asked for filehandles and attributes: an `entry` without them is then out of the caller's reach, and one
-    without attributes alone is a silent root. Raises tree.Refused or OSError.
+    For an object that the caller cannot reach, and for a root whose file system is silent or fails, the result has
+    rdattr_error alone, with the reason; or, if `wanted` has no rdattr_error, fileid and mounted_on_fileid as far as
+    wanted. If the object is the root of an export that is closed to the caller, this is logged as a refusal.
+    `detailed`: whether the listing was asked for filehandles and attributes: an `entry` without them is then out of the
+    caller's reach, and one without attributes alone is such a root. Raises tree.Refused or OSError.
     """
     if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

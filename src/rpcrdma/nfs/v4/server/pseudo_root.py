@@ -78,7 +78,7 @@ class PseudoRoot:
 
     def __init__(self, exports: Exports, made_at_ns: int) -> None:
         self._exports = exports
-        self.root_attributes = RootAttributes()
+        self.root_attributes = RootAttributes(lambda: [*self._roots.values()])
         """The attributes of the exports' roots in listings of the directories above."""
         self._tree = _PseudoTree(self)
         self._roots: dict[_Path, Tree] = {}

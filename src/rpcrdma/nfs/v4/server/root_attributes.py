@@ -1,52 +1,79 @@
-"""Attributes of exports' roots for listings of the directories above, which wait for no silent file system for long."""
+"""Attributes of exports' roots for listings of the directories above, which no silent or broken file system ends."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
+from time import monotonic
 from typing import Final
 
-from rpcrdma.nfs.export.tree import Attributes, Node
+from rpcrdma.nfs.export.tree import Attributes, Node, Refused, Tree
 
 __all__ = ["RootAttributes"]
 
 _ANSWER_S: Final = 5.0
-"""How long a listing waits for one file system, and only the first one for a silent one: far longer than a slow one."""
+"""How long a file system has to answer, and a listing waits: far longer than a slow one takes."""
 
 
 class RootAttributes:
-    """Looks at the roots of exports on FUSE and network file systems in threads, one for each root at a time."""
+    """Looks at the roots of exports on FUSE and network file systems in threads, one for each root at a time.
 
-    def __init__(self) -> None:
+    Args:
+        trees: returns all exports of the server.
+    """
+
+    def __init__(self, trees: Callable[[], Iterable[Tree]]) -> None:
+        self._trees = trees
         self._guard = threading.Lock()
-        self._asked: dict[bytes, Future[Attributes]] = {}
-        """The answers that are waited for, by the filehandle of the root."""
-        self._silent: set[bytes] = set()
-        """The roots among them that have been waited for in vain."""
+        self._asked: dict[bytes, tuple[Future[Attributes], float]] = {}
+        """By the filehandle of the root: the answer that is waited for, and the monotonic time until which it is."""
 
     def of(self, root: Node) -> Attributes | None:
-        """Returns the attributes of a root; None if its file system does not answer within 5 s. Blocks meanwhile.
+        """Returns the attributes of a root; None if its file system fails, or does not answer within 5 s.
 
-        While a file system is silent, further calls return None at once.
+        Blocks meanwhile. While a file system is silent, further calls return None at once. After the first wait in vain
+        all other roots are asked, too: those that are silent with it, as where one host has them all, are waited for
+        together.
 
         Raises:
-            OSError: the file system refuses.
+            Refused: the root is not there any more.
         """
-        if not root.tree.always_waits:
-            return root.attributes()
+        try:
+            return self._awaited(root) if root.tree.always_waits else root.attributes()
+        except Refused:
+            raise
+        except OSError:
+            # As of FUSE without its process: whoever enters the export is told.
+            return None
+
+    def _awaited(self, root: Node) -> Attributes | None:
+        """As `of`, for a root whose file system may be silent; raises OSError if that fails."""
         with self._guard:
-            asked = self._asked.get(root.handle)
-            if asked is None:
-                asked = Future()
-                threading.Thread(target=self._ask, args=(root, asked), name="rpcrdma-roots", daemon=True).start()
-                self._asked[root.handle] = asked
-            answer_s = 0.0 if root.handle in self._silent else _ANSWER_S
-        if wait((asked,), answer_s).done:
+            asked, until = self._begin(root)
+        left_s = until - monotonic()
+        if wait((asked,), max(left_s, 0.0)).done:
             return asked.result()
-        with self._guard:
-            if self._asked.get(root.handle) is asked:
-                self._silent.add(root.handle)
+        if left_s > 0:
+            # The others can be asked later as well, if no thread starts now.
+            with self._guard, contextlib.suppress(RuntimeError):
+                for tree in self._trees():
+                    if tree.always_waits:
+                        self._begin(tree.root)
         return None
+
+    def _begin(self, root: Node) -> tuple[Future[Attributes], float]:
+        """Asks for attributes, unless they are waited for; returns the entry in `_asked`. The caller holds `_guard`.
+
+        Raises RuntimeError if no thread starts.
+        """
+        found = self._asked.get(root.handle)
+        if found is None:
+            found = Future(), monotonic() + _ANSWER_S
+            threading.Thread(target=self._ask, args=(root, found[0]), name="rpcrdma-roots", daemon=True).start()
+            self._asked[root.handle] = found
+        return found
 
     def _ask(self, root: Node, asked: Future[Attributes]) -> None:
         try:
@@ -55,4 +82,3 @@ class RootAttributes:
             asked.set_exception(error)
         with self._guard:
             del self._asked[root.handle]
-            self._silent.discard(root.handle)
