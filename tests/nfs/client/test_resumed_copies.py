@@ -276,6 +276,26 @@ def test_the_directories_of_an_interrupted_download_get_their_times_when_it_is_c
     assert [(tmp_path / name).stat().st_mtime for name in ("a", "a/b")] == [78, 77]
 
 
+def test_a_download_is_continued_in_a_directory_of_another_user(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put("/a/b/file", CONTENT)
+    set_times, others = os.utime, tmp_path.stat().st_ino
+
+    def utime(path: Any, **how: Any) -> None:
+        if isinstance(path, int) and os.fstat(path).st_ino == others:
+            raise PermissionError(errno.EPERM, "only the owner may")
+        set_times(path, **how)
+
+    monkeypatch.setattr(os, "utime", utime)
+    run(once(mounted(**OPTIONS), "download_tree", "/a", tmp_path, resume=True)).check()
+    assert (tmp_path / "b" / "file").read_bytes() == CONTENT
+    (tmp_path / "made").mkdir()
+    others = (tmp_path / "made").stat().st_ino
+    report = run(once(mounted(**OPTIONS), "download_tree", "/a", tmp_path / "made", resume=True, exact_modes=True))
+    assert [type(failure.error) for failure in report.failures] == [PermissionError]
+
+
 def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
     Breaking(server, "read", 30)
     fs = mounted(**OPTIONS)

@@ -175,10 +175,13 @@ class _Download:
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
+        demanded = folder.made or self._exact
         # An interrupted copy has left directories without times, which the one that continues it finds made.
-        if complete and attributes is not None and (folder.made or self._exact or self._transfer.resume):
+        if complete and attributes is not None and (demanded or self._transfer.resume):
             arguments = (folder.descriptor, attributes.mode, times_of(attributes))
-            await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
+            # Another user's directory, which that copy has not made, keeps its times.
+            with contextlib.suppress(*() if demanded else (PermissionError,)):
+                await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
         else:
             os.close(folder.descriptor)
 
