@@ -19,6 +19,7 @@ from rpcrdma.rpc.gss.protection import CallDropped
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case
+from support.waiting import time_passes
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -136,7 +137,7 @@ async def test_a_call_that_waits_leaves_when_calls_that_the_server_has_dropped_a
         given_up = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
         await dropped.wait()
         waits = asyncio.ensure_future(client.call(v3.NULL, None))
-        await asyncio.sleep(1)
+        await time_passes(1)
         assert not waits.done()
         given_up_s = now_s()
         given_up.cancel()
