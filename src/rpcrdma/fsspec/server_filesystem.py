@@ -329,14 +329,15 @@ class ServerFileSystem(AsyncFileSystem):
                 levels deep.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer, whatever `on_error` is.
         """
-        tell, one = on_error or raise_unless_missing, 1 if maxdepth is None else min(maxdepth, 1)
+        tell = on_error or raise_unless_missing
+        levels = 1 if maxdepth is None else min(maxdepth, 1)  # fsspec refuses less than 1
         waiting = [WalkStep(path)]
         while waiting:
             step = waiting.pop()
             if step.found is not None:
                 yield step.found
                 continue
-            for found in super().walk(step.path, one, on_error=tell, **kwargs):
+            for found in super().walk(step.path, levels, on_error=tell, **kwargs):
                 if topdown:
                     yield found
                 waiting += steps_after(found, step.depth, maxdepth, topdown=topdown)
@@ -344,14 +345,15 @@ class ServerFileSystem(AsyncFileSystem):
     async def _walk(
         self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: OnError = None, **kwargs: Any
     ) -> AsyncIterator[Walked]:
-        tell, one = on_error or raise_unless_missing, 1 if maxdepth is None else min(maxdepth, 1)
+        tell = on_error or raise_unless_missing
+        levels = 1 if maxdepth is None else min(maxdepth, 1)  # fsspec refuses less than 1
         waiting = [WalkStep(path)]
         while waiting:
             step = waiting.pop()
             if step.found is not None:
                 yield step.found
                 continue
-            async for found in super()._walk(step.path, one, on_error=tell, **kwargs):
+            async for found in super()._walk(step.path, levels, on_error=tell, **kwargs):
                 if topdown:
                     yield found
                 waiting += steps_after(found, step.depth, maxdepth, topdown=topdown)

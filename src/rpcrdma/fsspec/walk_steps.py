@@ -1,4 +1,4 @@
-"""The steps of a walk through a tree: fsspec nests a call for each level, and reports errors of the top alone."""
+"""The steps of a walk through a tree by a loop: fsspec recurses at each level, and reports errors of the top alone."""
 
 from __future__ import annotations
 

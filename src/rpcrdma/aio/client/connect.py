@@ -15,7 +15,7 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.client.connection import Connection
-from rpcrdma.aio.client.first_to_connect import first_connection, places_of
+from rpcrdma.aio.client.first_to_connect import first_connection, urls_to_try
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
@@ -464,7 +464,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
     dialers = [
         RdmaDialer(
             provider,
-            place,
+            each,
             make,
             version=version_choice(options.rpcrdma_version),
             known=versions,
@@ -472,6 +472,6 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
             reserved_port=options.reserved_port,
         )
         for provider in chosen_providers(options.provider, options.iwarp, options.verbs, options.capture)
-        for place in await places_of(provider, url, options.connect_timeout_s)
+        for each in await urls_to_try(provider, url, options.connect_timeout_s)
     ]
     return await (dialers[0].dial() if len(dialers) == 1 else first_connection(dialers, known))

@@ -21,7 +21,7 @@ from rpcrdma.aio.drivers.sockets import addresses_of, unanswered
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
 
-__all__ = ["first_connection", "places_of"]
+__all__ = ["first_connection", "urls_to_try"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _HEAD_START_S = 1.0
@@ -29,11 +29,11 @@ _HEAD_START_S = 1.0
 then, and a caller of a server that does not is not kept waiting for long."""
 
 
-async def places_of(provider: Provider, url: Url, timeout_s: float) -> list[Url]:
-    """Returns the URLs at which a provider is to try the server of `url`, with addresses in place of the host's name.
+async def urls_to_try(provider: Provider, url: Url, timeout_s: float) -> list[Url]:
+    """Returns the URLs at which a provider is to try the server of `url`.
 
-    They are those of all addresses for RDMA devices, which try one alone. `url` alone is returned for other providers,
-    and for a host with one address.
+    An RDMA device tries one address of a host alone: it gets a URL for each address, with the address in place of the
+    host's name. Other providers, and a host with one address, get `url` itself.
 
     Raises:
         HostNotFound: the host name has no address.
@@ -47,7 +47,7 @@ async def places_of(provider: Provider, url: Url, timeout_s: float) -> list[Url]
     except TimeoutError:
         raise unanswered(url.server, timeout_s) from None
     addresses = [address for *_, address in found]
-    # An IPv6 address of a link is one of an interface.
+    # A link-local IPv6 address is of use only with its interface, the fourth item.
     hosts = dict.fromkeys(f"{each[0]}%{each[3]}" if each[3:] and each[3] else each[0] for each in addresses)
     return [replace(url, host=host) for host in hosts] if len(hosts) > 1 else [url]
 
@@ -58,8 +58,8 @@ async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -
     A dialer begins when the one before has failed or has tried for 1 s.
 
     Args:
-        dialers: one for each provider of RDMA and each of the places at which it is to try (`places_of`), in the order
-            of preference, all to the same server.
+        dialers: one for each provider of RDMA and each of its URLs (`urls_to_try`), in the order of preference, all to
+            the same server.
         known: remembers the providers over which the server is silent, whose dialers begin last; updated.
 
     Raises:
@@ -124,9 +124,9 @@ def _cause(dialer: RdmaDialer, error: ConnectFailed) -> str:
 
 
 def _named(dialer: RdmaDialer, beside: RdmaDialer) -> str:
-    """Returns the name of a dialer's provider, and its place unless it is that of the dialer `beside`."""
-    place = "" if dialer.url.authority == beside.url.authority else f" at {dialer.url.authority}"
-    return f"{dialer.provider.name}{place}"
+    """Returns the name of a dialer's provider, with its host and port unless they are those of `beside`."""
+    at = "" if dialer.url.authority == beside.url.authority else f" at {dialer.url.authority}"
+    return f"{dialer.provider.name}{at}"
 
 
 def _all_failed(failures: dict[RdmaDialer, ConnectFailed], last: RdmaDialer) -> ConnectFailed:

@@ -430,7 +430,8 @@ class NfsFilesystem(ObjectCalls):
             progress: called with (files, octets) done so far.
             exact_modes: whether all objects get the server's permissions (0o777).
             sparse: whether runs of zeros are left out as holes.
-            resume: whether each file is resumed, see `download`; existing directories are finished as new ones then.
+            resume: whether each file is resumed, see `download`, and existing directories that the user may change
+                are finished as new ones.
             exclude: shell patterns of entries to leave out, see `NfsFilesystem`.
 
         Raises:

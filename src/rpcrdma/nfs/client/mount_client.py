@@ -429,8 +429,8 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
                 raise
         else:
             below = "/".join(names[len(names_in(export)) :]) + ("/" if path.endswith("/") else "")
-            directory, known = "/" + below.lstrip("/"), frozenset(listed or ())
-            return Mount(export=export, handle=handle, directory=directory, listed=known, flavors=flavors)
+            known = frozenset(listed or ())
+            return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"), listed=known, flavors=flavors)
     assert first is not None, "there is at least one candidate"
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):

@@ -256,7 +256,7 @@ class ObjectCalls:
         from_directory, from_name = await self._resolver.find_parent(source, of_directory=True)
         to_directory, to_name = await self._resolver.find_parent(target, of_directory=True)
         old, new = self._resolver.absolute(source), self._resolver.absolute(target)
-        # A slash at the end of either names a directory.
+        # A slash at the end of either demands a directory.
         of_directory = "." in {components(old)[-1], components(new)[-1]}
         if of_directory and not (await self._procedures.lookup(from_directory, from_name)).is_dir:
             raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, old, new)
@@ -310,7 +310,9 @@ class ObjectCalls:
             NfsError: the server refuses; FileNotFoundError: a directory above is missing, without `parents`; and the
                 errors of `Caller.call`.
         """
-        missing, below = [(path, mode, exist_ok)], False
+        # A loop, since each level of a recursion would take frames of Python: paths may have any depth.
+        missing = [(path, mode, exist_ok)]
+        found_above = False
         while missing:
             at, bits, may_exist = missing[-1]
             try:
@@ -322,7 +324,7 @@ class ObjectCalls:
                 above = [name for name in components(self._resolver.absolute(at)) if name != "."][:-1]
                 while above and above[-1] == "..":
                     above.pop()
-                if not parents or below or not above:
+                if not parents or found_above or not above:
                     raise
                 missing.append(("/" + "/".join(above), 0o755, True))
                 continue
@@ -330,8 +332,8 @@ class ObjectCalls:
                 if not may_exist or not await self.is_dir(at):
                     raise
             missing.pop()
-            # Once one is there, a server that misses one again would be asked without end.
-            below = True
+            # From here on NFS3ERR_NOENT is an error: a server might answer it without end.
+            found_above = True
 
     async def _find_or_make(self, path: Path, mode: int) -> tuple[Node, bool]:
         """Returns (the directory at `path`, whether this call made it with `mode`); raises the errors of `mkdir`."""

@@ -214,6 +214,7 @@ class Resolver:
             directory, name = await self.find_parent(path, of_directory=True)
             node = await self._procedures.lookup(directory, name)
         if components(self.absolute(path))[-1] == "." and not node.is_dir:
+            # Follows a link, and refuses any object but a directory.
             node = await self.find(path)
         return directory, name, node
 
@@ -234,14 +235,14 @@ class Resolver:
         """Returns (node of the directory, last name) of `path`; the name need not exist, and is not looked up.
 
         With `cached`, the cache may supply the node of the directory; without it, LOOKUP does. `of_directory`: whether
-        the name is that of a directory, so that `path` may end in a slash or in ".". Otherwise such a path is refused
-        as by Linux, where the name is to be removed (`removes`) or made.
+        the name is that of a directory, so that `path` may end in a slash or in ".". Other names are refused with such
+        an end, by the errors of Linux: the caller removes the name if `removes` is set, and makes it otherwise.
 
         Raises:
-            NfsError: NFS3ERR_EXIST: `path` is the root, or ends so and is to be made; NFS3ERR_ISDIR, NFS3ERR_NOTDIR: it
-                ends so, leads to a directory or to another object, and is to be removed; NFS3ERR_INVAL: the last name
-                is ".."; NFS3ERR_NOTDIR: the object above the name is no directory; and the other errors of `find`,
-                such as NFS3ERR_NOENT.
+            NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
+                object above the name is no directory; and the other errors of `find`, such as NFS3ERR_NOENT. With a
+                slash or "." at its end and without `of_directory`: NFS3ERR_EXIST for a name to be made; for one to be
+                removed NFS3ERR_ISDIR if it is a directory, else NFS3ERR_NOTDIR.
         """
         absolute = self.absolute(path)
         names = components(absolute)
@@ -249,8 +250,9 @@ class Resolver:
             names.pop()
             if not of_directory:
                 node = await self.find(absolute.rstrip("/"), follow=False)
-                other = v3.nfsstat3.NFS3ERR_ISDIR if node.is_dir else v3.nfsstat3.NFS3ERR_NOTDIR
-                raise nfs_error(other if removes else v3.nfsstat3.NFS3ERR_EXIST, absolute)
+                if not removes:
+                    raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
+                raise nfs_error(v3.nfsstat3.NFS3ERR_ISDIR if node.is_dir else v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
         if not names:
             raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
         if names[-1] == "..":

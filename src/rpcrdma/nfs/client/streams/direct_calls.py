@@ -115,16 +115,18 @@ def beyond_end(node: Node, size: int) -> RemoteProtocolError:
 async def grown_size(procedures: NfsProcedures, node: Node, end: int) -> int:
     """Returns the present size of the file `node`, in which READs have found octets up to the offset `end`, and no end.
 
-    If the size is less, the file may have been cut meanwhile: then a further READ at `end` says that the file ends.
+    If the size is less than `end`, a further READ at `end` finds out whether the file was cut meanwhile.
 
     Raises:
-        RemoteProtocolError: the size is less than `end`, and there are data: such a server may never tell the end; and
-            the other errors of `read_whole`.
+        RemoteProtocolError: the size is less than `end`, and the READ does not find the end of the file: such a server
+            may never report it; and the other errors of `read_whole`.
         NfsError: the server refuses.
     """
     size = (await procedures.getattr(node)).size
-    if size < end and not (await read_whole(procedures, node, end, memoryview(bytearray(1))))[1]:
-        raise beyond_end(node, size)
+    if size < end:
+        _, ended = await read_whole(procedures, node, end, memoryview(bytearray(1)))
+        if not ended:
+            raise beyond_end(node, size)
     return size
 
 

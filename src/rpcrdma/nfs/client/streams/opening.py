@@ -29,6 +29,7 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
     """
     wanted = parse_open_mode(mode)
     if wanted.creates and text_of(path).endswith("/"):
+        # As Linux, which refuses to make a file at such a path, once the directory above is found.
         await volume.resolver.find_parent(path, of_directory=True)
         raise nfs_error(v3.nfsstat3.NFS3ERR_ISDIR, volume.resolver.absolute(path))
     if wanted.exclusive:

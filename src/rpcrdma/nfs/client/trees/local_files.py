@@ -142,7 +142,7 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
     except FileExistsError:
         made = False
     except FileNotFoundError:
-        for above in reversed(top.parents):
+        for above in reversed(top.parents):  # `parents=True` recurses for each level
             above.mkdir(exist_ok=True)
         top.mkdir(begin)
     return open_directory(path), made

@@ -179,9 +179,12 @@ class _Download:
         # An interrupted copy has left directories without times, which the one that continues it finds made.
         if complete and attributes is not None and (demanded or self._transfer.resume):
             arguments = (folder.descriptor, attributes.mode, times_of(attributes))
-            # Another user's directory, which that copy has not made, keeps its times.
-            with contextlib.suppress(*() if demanded else (PermissionError,)):
+            try:
                 await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
+            except PermissionError:
+                # Another user's directory, which the interrupted copy has not made, keeps its times.
+                if demanded:
+                    raise
         else:
             os.close(folder.descriptor)
 

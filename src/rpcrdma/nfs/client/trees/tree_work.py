@@ -228,7 +228,8 @@ class CopyDirection(Protocol[C]):
         """Closes the local directory of `folder`, also if this raises OSError, RpcError or RemoteProtocolError.
 
         If `complete`, the target directory first gets the mode and times of the source, if this copy, or an upload that
-        was interrupted, has made it, exact modes are copied, or a download is resumed.
+        was interrupted, has made it, or exact modes are copied; in a resumed download also otherwise, unless the user
+        may not set them.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
