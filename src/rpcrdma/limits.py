@@ -349,7 +349,7 @@ RTR_SLABS_KEPT_MAX = 16
 
 ABANDONED_CALLS_MAX = 1024
 """Calls of one connection in version 2 that were given up and are not answered: each is kept for a late reply, with its
-arguments. The peer drops calls if it has credits for others still; above this bound another connection begins anew."""
+arguments. More of them show a peer that drops calls and grants their credits again; the connection ends then."""
 
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""

@@ -91,7 +91,7 @@ class CallWindow:
         """Does nothing for a call left unanswered: only a reply returns the call's credit, so the peer has one less."""
 
     def on_abandoned(self, _calls: int) -> bool:
-        """Does nothing for calls that are given up: only their replies would return the credits, which bound them."""
+        """Returns False: calls that are given up keep their credits until a reply, so that the credits bound them."""
         return False
 
     def grant_word(self) -> int:

@@ -303,7 +303,7 @@ class Endpoint:
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Sends the short messages that wait to be joined, as far as credits allow, then a due grant of credits.
+        """Sends the short messages that wait to be joined, as far as credits allow, then a grant if one is still due.
 
         No effect if `holds` is False: without a `Batcher` no message waits to be joined.
         """

@@ -233,8 +233,8 @@ class MessageWindow:
     def on_abandoned(self, calls: int) -> bool:
         """Counts `calls` of this side, sent and unanswered, as given up; a negative number: as ended after all.
 
-        So many more may be unanswered, as far as the peer's credits show that it takes more: it has dropped calls then.
-        Returns whether more than ABANDONED_CALLS_MAX of those given up are unanswered.
+        Others take their place if the peer grants credits for them, which shows that it has dropped calls. Returns
+        whether more than ABANDONED_CALLS_MAX calls that were given up are unanswered.
         """
         self._abandoned += calls
         self.requested += calls

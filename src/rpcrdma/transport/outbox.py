@@ -108,7 +108,7 @@ class Outbox:
     """The outgoing messages of one connection: posts all of its Sends, in the order of precedence and as credits allow.
 
     `queued` counts the messages that wait or are sent in part. `posted` counts Sends, and `ended` those with a known
-    completion. `due`: calls were given up, which may have left room for others; `Endpoint.progress` sends these.
+    completion. `due`: calls were given up, so that waiting ones may have room; `Endpoint.progress` then sends them.
     """
 
     __slots__ = ("_queues", "_receives", "_sequence", "_session", "due", "ended", "posted", "queued")

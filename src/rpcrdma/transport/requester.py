@@ -277,7 +277,8 @@ class Requester:
         if results is not None and call.carried is None:
             error = RemoteProtocolError("a reply in messages of an extension to a call that went in none")
             return self.fail(message.xid, error)
-        exposure, abandoned = call.exposure, call.state is _ABANDONED
+        exposure = call.exposure
+        abandoned = call.state is _ABANDONED
         reply_view = None
         if exposure is not None:
             reply_view = exposure.reply_view
@@ -291,19 +292,18 @@ class Requester:
             call.carried.end()
         session.window.on_received(message)
         session.statistics.calls += 1
-        if not abandoned:
-            if exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
-                session.statistics.calls_short += 1
-                decoder: ReplyDecoder = (
-                    ResultDecoder(message.data, message.start, None, call.into)
-                    if call.into
-                    else ReplyDecoder(message.data, message.start)
-                )
-                session.events.append(_tuple(ReplyArrived, (call, decoder)))
-            else:
-                self._open(call, exposure, message, reply_view, results)
-        else:
+        if abandoned:
             session.window.on_abandoned(-1)
+        elif exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
+            session.statistics.calls_short += 1
+            decoder: ReplyDecoder = (
+                ResultDecoder(message.data, message.start, None, call.into)
+                if call.into
+                else ReplyDecoder(message.data, message.start)
+            )
+            session.events.append(_tuple(ReplyArrived, (call, decoder)))
+        else:
+            self._open(call, exposure, message, reply_view, results)
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -311,10 +311,9 @@ class Requester:
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
         """Handles a refusal: sends the call again in other chunks or sizes if that can help, otherwise fails it.
 
-        `message`: the peer's error; if it refuses all calls of one Send, each of them is handled like this. An
-        abandoned call ends without an event. `invalidated`: the handle that the error's Send invalidated, or None.
-        Returns False if no sent call has the error's XID; True also if the error breaks the protocol, which ends the
-        connection.
+        `message`: the peer's error; if it refuses all calls of one Send, each is handled like this. An abandoned call
+        ends without an event. `invalidated`: the handle that the error's Send invalidated, or None. Returns False if no
+        sent call has the error's XID; True also if the error breaks the protocol and so ends the connection.
         """
         call, session = self.calls.get(message.xid), self._session
         if call is None or call.state is _QUEUED:
@@ -348,7 +347,8 @@ class Requester:
             session.statistics.calls_failed += 1
             if not abandoned:
                 session.events.append(CallFailed(call, error_of(message.refusal)))
-        for xid in () if session.batcher is None else session.batcher.refused_with(message):
+        others = () if session.batcher is None else session.batcher.refused_with(message)
+        for xid in others:
             if xid in self.calls:
                 self.on_refused(replace(message, xid=xid), None)
         if self._outbox.queued:

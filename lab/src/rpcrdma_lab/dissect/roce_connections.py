@@ -26,13 +26,17 @@ _MANAGEMENT_QUEUE_PAIR = 1
 _Direction = tuple[bytes, int, bytes]
 """One direction of a connection: the receiver's address and queue pair, and the sender's address."""
 _Area = tuple[bytes, bytes, int]
-"""Receiver's address, sender's address, and a PSN without its last `_AREA_BITS` bits: of an RDMA Read, whose response
-has several PSNs. Any other request has an area of its own, -1 - PSN."""
+"""Receiver's address, sender's address, and the number of an area of PSNs in which a response may be.
+
+The PSNs of an RDMA Read's responses lie in areas of 2 ** `_AREA_BITS` PSNs, numbered from 0. The response to any other
+request has the PSN of the request, an area of its own: its number is -1 - PSN.
+"""
 _AREA_BITS = 16
 _NEAR_MAX = 8
 """Directions between the same addresses with requests in one area that are searched for the request of a response.
 
-PSNs begin at random, so more with RDMA Reads are those of a hostile capture; of others, several would have the request.
+PSNs begin at random: more directions with RDMA Reads in one area are those of a hostile capture. More with requests of
+one PSN leave open to which a response belongs.
 """
 
 

@@ -54,7 +54,7 @@ class TcpHalf:
         """A heap of the keys of `_held`, and of smaller ones that were removed."""
         self._held_octets = 0
         self._arrivals = 0
-        """The largest `arrival` of a segment that waited: of overlapping segments of one length the first is taken."""
+        """The number of segments that began to wait, which each has as its `arrival`: the first one's octets count."""
 
     @property
     def held_octets(self) -> int:

@@ -298,7 +298,7 @@ class RdmaConnection(CallsMade):
         """Abandons an unanswered call; fences its memory before it returns, if need be by ending the connection."""
         self._requester.abandon(call)
         self._driver.flush()
-        # The end of the connection, which no driver tells who asks for it, or calls that wait for the room of this one.
+        # A turn reports the end of the connection, if this has ended it, or sends calls that waited for room.
         if not self._turn_due and (self._queue_pair.events or self._requester.in_flight < len(self._pending)):
             self._turn_due = True
             self._loop.call_soon(self._end_turn)

@@ -34,11 +34,11 @@ _FIN, _SYN, _PSH, _ACK = 1, 2, 8, 16
 _MPA_STARTUP_OCTETS = 20
 _SEGMENT_OCTETS = 65000
 _READER_MS = 2000
-"""How long a write to a pipe waits for its reader, once: the connections stand still meanwhile."""
+"""How long a write waits for the reader of a pipe that takes nothing; the connections stand still meanwhile."""
 
 
 class _CaptureFile(io.FileIO):
-    """A file that is replaced, or a pipe or device, for whose reader a write waits for at most 2 s."""
+    """A file that is replaced, or a pipe or device, whose reader a write awaits for 2 s at most."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path, "w")
@@ -63,11 +63,11 @@ class _CaptureFile(io.FileIO):
 class PacketCapture:
     """A pcap file with nanosecond time stamps for any number of iWARP connections, which can be opened in Wireshark.
 
-    A write error ends the file early and is logged, and so does the reader of a pipe that takes nothing for 2 s; the
-    connections continue.
+    A write error, or a reader of a pipe that takes nothing for 2 s, ends the file early and is logged; the connections
+    continue.
 
     Args:
-        path: the file, which is replaced.
+        path: the file, which is replaced, or a pipe.
 
     Raises:
         OSError: the file cannot be written.
@@ -119,10 +119,10 @@ class PacketCapture:
         file, self._file = self._file, None
         if file is not None:
             try:
-                # It writes the buffered octets, and may meet an earlier error again.
+                # `close` writes the buffered octets, and may meet the earlier error again.
                 file.close()
-            except OSError as own:
-                error = error or own
+            except OSError as closing:
+                error = error or closing
             if error is not None:
                 _LOGGER.warning("%s ends early: %s", self._path, error.strerror)
 

@@ -173,8 +173,8 @@ class ProtectedCall:
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
         """Returns the call with a new sequence number, for a further transmission; None if it cannot be made.
 
-        That is so if a thread uses the context, which `was_in_use` then says, or the context has ended, or there is no
-        memory, or the arguments have been changed since, so that they do not have the procedure's type.
+        None: a thread uses the context (then `was_in_use` is True), the context has ended, there is no memory, or the
+        caller has changed the arguments since, so that they no longer have the procedure's type.
         """
         self.was_in_use = self.session.turns.taken
         if self.was_in_use:
@@ -182,7 +182,7 @@ class ProtectedCall:
         try:
             return self.encode(xid, procedure, args)
         except (GssFailure, LocalProtocolError, TypeError, MemoryError):
-            # The call fails as it was refused: raised here, the error would end the connection.
+            # The call fails with its refusal: raised here, the error would end the connection.
             return None
 
     def _encoded(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:

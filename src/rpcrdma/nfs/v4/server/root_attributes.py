@@ -14,7 +14,7 @@ from rpcrdma.nfs.export.tree import Attributes, Node, Refused, Tree
 __all__ = ["RootAttributes"]
 
 _ANSWER_S: Final = 5.0
-"""How long a file system has to answer, and a listing waits: far longer than a slow one takes."""
+"""How long listings wait for an answer after its question: far longer than a slow file system takes."""
 
 
 class RootAttributes:
@@ -34,8 +34,8 @@ class RootAttributes:
         """Returns the attributes of a root; None if its file system fails, or does not answer within 5 s.
 
         Blocks meanwhile. While a file system is silent, further calls return None at once. After the first wait in vain
-        all other roots are asked, too: those that are silent with it, as where one host has them all, are waited for
-        together.
+        all other roots are asked at once, so that a listing waits for all silent ones together: one host may have them
+        all.
 
         Raises:
             Refused: the root is not there any more.
@@ -45,7 +45,7 @@ class RootAttributes:
         except Refused:
             raise
         except OSError:
-            # As of FUSE without its process: whoever enters the export is told.
+            # Such as FUSE without its process. Calls inside the export return the error.
             return None
 
     def _awaited(self, root: Node) -> Attributes | None:
