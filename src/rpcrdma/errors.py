@@ -168,7 +168,7 @@ class UserAuthenticationFailed(ConnectFailed):
 
 
 class HostNotFound(ConnectFailed):
-    """The host name has no address; no connection was tried."""
+    """The host name has no address, or no name server answers; no connection was tried."""
 
 
 class NotPermitted(ConnectFailed):

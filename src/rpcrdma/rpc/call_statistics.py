@@ -313,7 +313,9 @@ class CountedCall(Protocol):
 class CallStatistics:
     """The counts of all calls that one side makes, or, with `served`, of all that it gets with a readable header.
 
-    At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own; further ones count as "other".
+    At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own, and of one procedure at most
+    CALL_STATUSES_MAX statuses besides those with a constant in this module. Calls beyond these bounds are counted under
+    the name "other", as `of` describes.
     """
 
     __slots__ = ("_outcomes", "_served", "_statuses", "successes")

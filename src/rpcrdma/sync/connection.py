@@ -50,7 +50,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The terms (version, sizes, credits and more) of the present or last RDMA connection; None over TCP."""
+        """The terms (version, sizes, credits and more) of the present or last RDMA connection; None over TCP.
+
+        Each access makes a new object, with the credits granted at that time.
+        """
         return self._asynchronous.negotiated
 
     @property

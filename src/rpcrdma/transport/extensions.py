@@ -140,7 +140,7 @@ class Extension:
         on_error: called with the peer's error about one of its last messages, unless an `ExtensionLink.ask` takes it.
         on_closed: called at the connection's end, opened or not, to release what `ExtensionLink.state` keeps.
         receives: makes a connection's memory for messages of up to the given octets; at most one extension has it.
-        reserve_max: the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time.
+        reserve_max: the most messages that `ExtensionLink.reserve` may add to the peer's credits at any time.
         without_calls: used instead at ends that take no calls: same name and codes, other properties; None: this one.
     """
 

@@ -68,7 +68,7 @@ class MessageWindow:
     number of those given up, and `allowed` is the number that the peer was seen to take, at least one. Of the peer's
     calls `unanswered` are unanswered, and `granted` may be. This side may send `balance` messages. The peer may send
     `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is the most
-    messages for which `reserve` adds credits to those of calls and replies at any time. `low`: the peer may have at
+    messages for which `reserve` may add credits to those of calls and replies at any time. `low`: the peer may have at
     most half of its credits left, so `refresh_due` may be True.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
@@ -122,7 +122,8 @@ class MessageWindow:
         """Changes the number of messages that the peer may send beyond calls and replies by `messages`.
 
         A positive number adds credits, which the next headers grant. A negative number ends a reservation but takes no
-        credits back: later headers grant fewer.
+        credits back: later headers grant fewer. The caller keeps the sum of all `messages` from 0 to `reservable`; this
+        is unchecked. Credits beyond the most that the peer can have at once are never granted.
         """
         self._base += messages
         self.low = True

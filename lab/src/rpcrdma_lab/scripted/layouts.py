@@ -24,10 +24,10 @@ class VersionHeaders:
     """The table of the transport headers of one protocol version.
 
     `prefix` are the fields with which all headers begin, and `bodies` the fields after these, by number of the header
-    type. Types that are not in `bodies` are encoded with the fields of the type `usual`, and not decoded. `names` are
-    the names of types by number. `defaults` are the values of fields that a conversation leaves out, except "xid", for
-    which the conversation's own XID stands, and "payload_octets", which is the length of the message's payload. Fields
-    without a default are then zero or empty.
+    type. A header of a type that is not in `bodies` is encoded with the fields of the type `usual`, and decoded only as
+    far as `prefix`. `names` are the names of types by number. `defaults` are the values of fields that a conversation
+    leaves out, except "xid", for which the conversation's own XID stands, and "payload_octets", which is the length of
+    the message's payload. Fields without a default are then zero or empty.
     """
 
     prefix: Fields

@@ -251,7 +251,8 @@ class Connection:
     def negotiated(self) -> Negotiated | None:
         """The agreed version, message sizes, credits and other terms of the RDMA connection; None over TCP.
 
-        While the transport connection is lost, the terms are those of the last one.
+        Each access makes a new object, with the credits granted at that time. While the transport connection is lost,
+        the terms are those of the last one.
         """
         return self._present.negotiated
 

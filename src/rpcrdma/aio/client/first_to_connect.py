@@ -36,7 +36,7 @@ async def urls_to_try(provider: Provider, url: Url, timeout_s: float) -> list[Ur
     host's name. Other providers, and a host with one address, get `url` itself.
 
     Raises:
-        HostNotFound: the host name has no address.
+        HostNotFound: the host name has no address, or no name server answers.
         ConnectFailed: the addresses are not known within `timeout_s` seconds.
     """
     if provider.name != "verbs":

@@ -78,7 +78,7 @@ class RdmaDialer:
         """Makes a connection and returns it when it is established.
 
         Raises:
-            HostNotFound: the host name has no address.
+            HostNotFound: the host name has no address, or no name server answers.
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
@@ -130,7 +130,7 @@ class RdmaDialer:
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
-            HostNotFound: the host name has no address.
+            HostNotFound: the host name has no address, or no name server answers.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: both attempts, or the only one, failed.
         """

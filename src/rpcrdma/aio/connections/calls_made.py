@@ -255,7 +255,7 @@ class CallsMade(ABC):
     @property
     @abstractmethod
     def negotiated(self) -> Negotiated | None:
-        """The version, message sizes, credits and other agreed terms of an RDMA connection; None over TCP."""
+        """The version, message sizes, credits and other terms agreed by now, as a new object; None over TCP."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
@@ -267,6 +267,7 @@ class CallsMade(ABC):
             TransportClosed: the connection has ended, or an internal error ends it now: the call was not taken, and its
                 `future` stays None.
             LocalProtocolError, TypeError, MessageTooLong, OutOfMemory: the call cannot be encoded or sent.
+            GssFailure: the RPCSEC_GSS context of `call.protection` has ended.
         """
 
     @abstractmethod

@@ -20,7 +20,7 @@ ExtensionProperties: TypeAlias = dict[str, dict[str, int | str] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negotiated:
-    """The terms on which both sides of an RDMA connection have agreed, as this side sees them now."""
+    """The terms on which both sides of an RDMA connection agreed, as this side knew them when it made this object."""
 
     version: int
     """Version of RPC-over-RDMA."""
@@ -35,7 +35,7 @@ class Negotiated:
     credits_requested: int
     """Calls in flight that this side, as a client, asks for (`TransportConfig`); says nothing at a server."""
     credits_granted: int
-    """Calls in flight that the server permits now."""
+    """Calls in flight that the server permitted when this object was made; later replies may permit other numbers."""
     remote_invalidation: bool
     """Whether both sides permit remote invalidation (RFC 8797 section 4.1); in version 2, whether this side does."""
     crc: bool

@@ -192,7 +192,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def negotiated(self) -> Negotiated:
-        """The version, message sizes, credits and other agreed terms; the credits granted change with each reply."""
+        """The version, message sizes, credits and other terms agreed by now, as a new object at each access."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property
@@ -242,7 +242,7 @@ class RdmaConnection(CallsMade):
         """Sends a call, alone or together with others of this iteration of the loop; returns the future of its result.
 
         The result is decoded. Raises TransportClosed: the call was not taken, because the connection has ended or an
-        internal error ends it now; LocalProtocolError, TypeError, OutOfMemory: the call cannot be encoded or sent.
+        internal error ends it; LocalProtocolError, TypeError, OutOfMemory, GssFailure: it cannot be encoded or sent.
         """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)

@@ -261,7 +261,8 @@ class TcpConnection(CallsMade):
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
         arguments must not change until the call has ended. Raises TransportClosed: the connection has ended; TypeError,
         LocalProtocolError: `ready` was not called at a server, the XID is in use, or arguments cannot be encoded;
-        MessageTooLong: the call exceeds `record_octets_max` (the future of a queued call gets that error later).
+        MessageTooLong: the call exceeds `record_octets_max` (the future of a queued call gets that error later);
+        GssFailure: the context of `call.protection` has ended; OutOfMemory: there is no memory for the call.
         """
         if self._end_error is not None:
             raise again(self._end_error)

@@ -144,7 +144,7 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
     Returns these tuples in the order of preference.
 
     Raises:
-        HostNotFound: the name has no address.
+        HostNotFound: the name has no address, or no name server answers.
     """
     try:
         try:
@@ -165,7 +165,7 @@ async def addresses_to_listen_at(host: str, port: int) -> list[tuple[Any, ...]]:
     Returns these tuples, for stream sockets, in the order of preference.
 
     Raises:
-        OSError: the name has no address.
+        OSError: the name has no address, or no name server answers.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -183,7 +183,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        HostNotFound: the name has no address.
+        HostNotFound: the name has no address, or no name server answers.
         ConnectFailed: no address answers, or no file descriptor or reserved port is free; the message names cause and
             remedy.
     """

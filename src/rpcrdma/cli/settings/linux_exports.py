@@ -383,7 +383,7 @@ def _table(header: str, keys: Mapping[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """Returns the TOML text of a value, whose strings have the escapes of JSON."""
+    """Returns the TOML text of a string, integer, Boolean or list of these; escapes unprintable characters."""
     return "".join(
         letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in json.dumps(value, ensure_ascii=False)
     )

@@ -436,7 +436,8 @@ class NfsFilesystem(ObjectCalls):
 
         Raises:
             OSError: `path` is no directory (NotADirectoryError), or `local` cannot be made.
-            RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
+            RpcRdmaError: an error of `Caller.call`, such as TransportClosed or CallTimeout, ends the copy; but an
+                RpcError or RemoteProtocolError of an entry is one of the failures.
         """
         node = await self._resolver.find(path)
         transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
@@ -471,7 +472,8 @@ class NfsFilesystem(ObjectCalls):
 
         Raises:
             OSError: `local` cannot be opened, or the server refuses `path`, as FileExistsError if a file is there.
-            RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
+            RpcRdmaError: an error of `Caller.call`, such as TransportClosed or CallTimeout, ends the copy; but an
+                RpcError or RemoteProtocolError of an entry is one of the failures.
         """
         place = functools.partial(self._find_or_make, path, UNFINISHED_MODE)
         transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)

@@ -363,7 +363,8 @@ class ObjectCalls:
 
         Raises:
             NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.
-            RpcRdmaError: the connection is lost, or another error of `Caller.call`.
+            RpcRdmaError: an error of `Caller.call`, such as TransportClosed or CallTimeout, ends the removal; but
+                an RpcError or RemoteProtocolError of an entry is one of the failures.
         """
         directory, name = await self._resolver.find_parent(path, of_directory=True)
         with self._resolver.changing(directory, name):

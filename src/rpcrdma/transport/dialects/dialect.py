@@ -103,7 +103,7 @@ class Dialect(Protocol):
             config: the settings, which have the numbers of calls to request and to grant.
             role: the role of this end.
             reverse: whether the server makes calls, too.
-            reservable: the most messages by which `reserve` increases the peer's credits at any time.
+            reservable: the most messages by which `reserve` may increase the peer's credits at any time.
         """
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:

@@ -171,7 +171,7 @@ class Version2:
         """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
 
         `config`: has the numbers of calls to request and grant. `role`: that of this end. `reverse`: whether the server
-        makes calls, too. `reservable`: the most messages that `reserve` adds to the peer's credits at any time.
+        makes calls, too. `reservable`: the most messages that `reserve` may add to the peer's credits at any time.
         """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 

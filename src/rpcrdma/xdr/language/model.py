@@ -180,7 +180,7 @@ def strip(kind: Type) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """An enumeration: its name, and the names and values of its members in order of definition."""
+    """An enumeration: its name in Python, and its members in order of definition, each (name in Python, value)."""
 
     name: str
     members: tuple[tuple[str, int], ...]
@@ -196,7 +196,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm of a union: discriminant values, each with its text in the definition, and a name.
+    """An arm of a union: discriminant values, each with its text in the definition, and the name in Python.
 
     The default arm has no values. `type` is None for a void arm, which has the name "".
     """
@@ -208,7 +208,7 @@ class Arm:
 
 @dataclass(slots=True)
 class Struct:
-    """A structure and its members in order; the pointer to the next entry of a linked list is left out of `members`."""
+    """A structure: its name in Python and its members in order, but not a linked list's pointer to the next entry."""
 
     name: str
     members: list[Member] = field(default_factory=list)
@@ -218,7 +218,7 @@ class Struct:
 class Union:
     """A union and its discriminant: `arms` has each arm with values of its own, void ones included, in order.
 
-    `default` is the default arm, for all other values; None if the definition has none.
+    `name` is the name in Python. `default` is the default arm, for all other values; None if there is none.
     """
 
     name: str

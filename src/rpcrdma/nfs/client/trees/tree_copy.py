@@ -54,8 +54,10 @@ async def download_tree(
     of entries to leave out. Returns the numbers of copied objects, and the failures.
 
     Raises:
-        NfsError: NFS3ERR_NOTDIR: `node` is no directory.
-        OSError: the local directory cannot be opened or made; and the errors of `Caller.call` that end the copy.
+        NfsError: NFS3ERR_NOTDIR: `node` is no directory; or GETATTR of it is refused.
+        OSError: the local directory cannot be opened or made.
+        RpcRdmaError: an error of `Caller.call`, such as TransportClosed or CallTimeout, ends the copy; but an RpcError
+            or RemoteProtocolError of an entry is a failure in the report, like an OSError.
     """
     work: TreeWork[_LocalCopy] = TreeWork(
         _Download(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
@@ -86,8 +88,9 @@ async def upload_tree(
     objects, and the failures.
 
     Raises:
-        OSError: the local directory cannot be opened; and the errors of `place`, and of `Caller.call` if they end the
-            copy.
+        OSError: the local directory cannot be opened; and the errors of `place`.
+        RpcRdmaError: an error of `Caller.call`, such as TransportClosed or CallTimeout, ends the copy; but an RpcError
+            or RemoteProtocolError of an entry is a failure in the report, like an OSError.
     """
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude

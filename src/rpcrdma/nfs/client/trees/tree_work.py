@@ -247,7 +247,8 @@ class _Open:
 class TreeWork(Generic[C]):
     """Copies a tree and reports on it in `report`; made for a single `run`.
 
-    A failure of an entry is recorded in `report`, and the copy continues; a lost connection ends the copy.
+    A failure of an entry is recorded in `report`, and the copy continues; a lost connection or a call without an answer
+    in time ends the copy.
 
     Args:
         direction: the steps of the direction.
@@ -274,9 +275,9 @@ class TreeWork(Generic[C]):
     async def run(self, root: Folder) -> None:
         """Copies everything in `root`, the top directory with both sides open, and counts it in `report`.
 
-        `report` takes an OSError, RpcError or RemoteProtocolError of an entry. Raises RpcRdmaError if the connection is
-        lost, or for another error of `Caller.call`. All local directories, also that of `root`, are closed when this
-        returns or raises.
+        `report` takes an OSError, RpcError or RemoteProtocolError of an entry. Raises RpcRdmaError for another error of
+        `Caller.call`, such as TransportClosed or CallTimeout. All local directories, also that of `root`, are closed
+        when this returns or raises.
         """
         top = _Open(root, None)
         self._top = self._direction.path(root, None)

@@ -90,7 +90,8 @@ def wcc(node: Node | None, change: Change) -> v3.wcc_data:
     """Returns weak cache consistency data (RFC 1813 section 2.6) for a reply.
 
     `change` has the attributes of `node` before and after a change. If `change.before` or `change.after` is None, the
-    result has no pre_op_attr, and the present attributes of `node`, if `node` is not None, as post_op_attr.
+    result has no pre_op_attr, and the present attributes of `node` as post_op_attr, which is empty if `node` is None or
+    they cannot be read.
     """
     before, after = change.before, change.after
     if before is None or after is None:
