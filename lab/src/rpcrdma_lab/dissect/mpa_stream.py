@@ -76,9 +76,14 @@ Unit = StartupSeen | Fpdu
 
 
 class _State(enum.Enum):
+    """The state of the decoder of one direction of an MPA connection."""
+
     STARTING = "starting"
+    """The start-up frame has not been decoded."""
     RUNNING = "running"
+    """FPDUs follow."""
     LOST = "lost"
+    """The beginning of the next FPDU is unknown."""
 
 
 @dataclass(slots=True)

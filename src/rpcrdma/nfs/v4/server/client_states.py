@@ -40,10 +40,17 @@ class ClientEvent(enum.Enum):
     RENEW = "SEQUENCE"
     LEASE_PASSES = "the lease passes"
     EVICT = "a conflict, 24 h, or no room"
+    """Ends a client whose lease has passed: another caller needs its state or its room, it has been silent for 24 h, it
+    holds nothing, or an administrator revokes its state."""
     CROWD_OUT = "no room, or another principal, and it holds nothing"
+    """Ends a client that has a lease and holds nothing: a new client needs its room or the name of its owner."""
     RESTART = "CREATE_SESSION of the next incarnation"
+    """The client has restarted: the states of its earlier incarnation end, with or without a lease."""
     UNDELETED = "the disk has failed"
+    """The disk has not deleted an EXPIRING client from the recovery database: the client stays."""
     END = "end"
+    """The server drops the record: the client has ended it (DESTROY_CLIENTID) or is deleted from the recovery database,
+    or another record takes its place."""
 
 
 TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
