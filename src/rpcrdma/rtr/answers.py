@@ -52,7 +52,7 @@ _AUTH = struct.Struct(">II")
 
 
 class _Choice(NamedTuple):
-    """The chosen placement of a reply's items, and the layout of its transmissions.
+    """The chosen placement of a reply's items, and the layout of its messages (transmissions).
 
     `ways` has for each direction (the call's instruction for one item) the way of the placed item, `Way.EXPLICIT` or
     `Way.SEGMENTS`; or a `NotPlaced`, the reason why no item is placed.
@@ -116,7 +116,7 @@ class DirectedReply:
         requester: the abilities of the peer.
         sets: the directions of the call.
         arguments: the Positions where the arguments of the call begin and end.
-        frames_max: the most transmissions of the reply.
+        frames_max: the most transmissions (messages, each a Send) of the reply.
         counted: whether the statistics already count the call as one whose data travels by Send.
     """
 
@@ -159,7 +159,7 @@ class DirectedReply:
         is called next, with the same `payload`: the encoded reply. `begun`: the Position of each argument that is
         paired with a result, such as an operation of an NFSv4 COMPOUND; None if the program pairs none. Returns None if
         the reply can be sent; a plan that refuses the call if an item is longer than the memory for its RDMA Write, or
-        if the reply needs more transmissions than it may have.
+        if the reply needs more messages (transmissions) than it may have.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
@@ -184,10 +184,10 @@ class DirectedReply:
         return None
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """Builds the reply's transmissions and RDMA Writes, and counts the reply in the connection's statistics.
+        """Builds the reply's messages (transmissions) and RDMA Writes, and counts the reply in the statistics.
 
-        `refusal` must have returned None for this reply. `payload`: the encoded reply. `room`: the most transmissions
-        that credits allow now. Returns the RDMA Writes and the messages; None, with nothing counted, if the reply needs
+        `refusal` must have returned None for this reply. `payload`: the encoded reply. `room`: the most messages that
+        credits allow now. Returns the RDMA Writes and the messages; None, with nothing counted, if the reply needs
         more than `room`: the caller then calls this method again with more room.
         """
         choice = self._chosen
@@ -235,7 +235,7 @@ class DirectedReply:
         """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
         A direction, the call's instruction how to place one item, can leave the choice to this side. All such items are
-        placed in segments of Sends if the whole reply then fits `frames_max` transmissions. Otherwise those that fit
+        placed in segments of Sends if the whole reply then fits `frames_max` messages. Otherwise those that fit
         the memory for their RDMA Write are written there, and only the others are in segments. Returns the way of each
         direction's item, and the layout; None if the whole reply fits in neither of these two ways.
         """

@@ -4,7 +4,8 @@ Bulk data travels in plain messages, by RDMA, or in placeable segments of Sends.
 
 1. If a call and its reply go in plain messages without the extension, they do so with it. No memory is registered and
    no round trip could be saved; a header that describes the data costs more than a copy.
-2. Data that the extension cannot carry, in as many transmissions as the peer and the credits allow, goes by RDMA.
+2. Data that the extension cannot carry in the number of transmissions (messages, each a Send) that the peer and the
+   credits allow goes by RDMA.
 3. Results for which the caller has given memory go by RDMA Write, which places them there without a further round trip.
    From segments they would have to be copied.
 4. Otherwise the lower estimate decides. In segments: `Costs.transmission_s` for each transmission. By RDMA:
@@ -61,7 +62,7 @@ class Costs:
     """
 
     transmission_s: float = 45e-6
-    """One transmission of a group."""
+    """One transmission: one of the messages, each a Send, in which a call or a reply travels."""
     registration_s: float = 15e-6
     """The registration of memory for one call."""
     read_s: float = 45e-6
@@ -105,9 +106,9 @@ class RoundTripConfig:
     """The length of a placeable segment, a power of two: a page, so that data can be passed on as pages. 0: no
     segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
-    """The most transmissions of a request that this side takes; 1 to 8."""
+    """The most transmissions (messages, each a Send) of one request that this side takes; 1 to 8."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
-    """The most transmissions of a response that this side sends; 1 to 8."""
+    """The most transmissions of one response that this side sends; 1 to 8."""
     promises_max: int = 256
     """The most credits that the peer gets at any time for messages of replies beyond the first of each; 0 to 4096."""
     costs: Costs = field(default_factory=Costs)

@@ -217,7 +217,7 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the most transmissions of a call or reply with the first header `head`; may call `stop_learning`.
+        """Returns the most messages of the call or reply whose first header is `head`; may call `stop_learning`.
 
         A call has those that this end takes, a reply those that both ends allow and its call has announced. If `head`,
         of a call, announces receives for the reply, further credits of the peer do not raise the limit on own calls.

@@ -132,7 +132,7 @@ def lay_out(
     message_octets: int,
     frames_max: int,
 ) -> GroupLayout | None:
-    """Lays out a message in transmissions, cached by its sizes.
+    """Lays out an RPC message in transmissions (messages, each a Send), cached by its sizes.
 
     Returns the transmissions and the segment numbers of the items; None if the message needs more than `frames_max`
     transmissions, the buffers have no place for the header or an item, or RTR_LAYOUTS_TRIED_MAX tries do not suffice.
@@ -273,7 +273,7 @@ class Peer(NamedTuple):
 
     `support` are the header types that the end takes. `octets` is the length of each of its receive buffers, 2^32 - 1
     if unknown; `runs` are the placeable segments of each, for bulk data. It takes requests of up to `requests_max`
-    transmissions and sends responses of up to `responses_max`.
+    transmissions (messages, each a Send) and sends responses of up to `responses_max`.
     """
 
     support: Support
@@ -294,11 +294,11 @@ class Peer(NamedTuple):
 
     @property
     def request_frames(self) -> int:
-        """The most transmissions of a request that the end takes; 1 if it takes no further ones (Transmit Continue)."""
+        """The most messages of one request that the end takes; 1 if it takes no further ones (Transmit Continue)."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Returns the most transmissions of a Transmit Response from this end to `receiver`; 0: this end sends none."""
+        """Returns the most messages of one Transmit Response from this end to `receiver`; 0: this end sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 

@@ -71,7 +71,7 @@ REPTERR = 0x104
 
 
 class TransmitRequest(NamedTuple):
-    """optxmt_req: the header of a Transmit Request, the first of `count` transmissions of a call.
+    """optxmt_req: the header of a Transmit Request, the first of the `count` messages (transmissions) of a call.
 
     `items` are the bulk items of the call, `directions` state how the responder must place those of the response. The
     response may have `extra_receives` transmissions beyond the first one. `payload_octets` is the length of this
@@ -86,7 +86,7 @@ class TransmitRequest(NamedTuple):
 
 
 class TransmitResponse(NamedTuple):
-    """optxmt_resp: the header of a Transmit Response, the first of `count` transmissions of a reply.
+    """optxmt_resp: the header of a Transmit Response, the first of the `count` messages (transmissions) of a reply.
 
     `items` has an entry for each direction of the request. `payload_octets` is the length of this transmission's
     payload.

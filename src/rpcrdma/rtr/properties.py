@@ -208,12 +208,12 @@ def shown_support(support: Support) -> str:
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes a property that limits transmissions: `count` is the most that a request or a response may have."""
+    """Encodes a property that limits the messages (transmissions) of one request or response: `count` is the most."""
     return _WORD.pack(count)
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes, from the whole of `data`, a property that limits the transmissions of a request or a response.
+    """Decodes, from the whole of `data`, a property that limits the messages (transmissions) of a request or response.
 
     Raises:
         DecodeError: `data` is not one word.
@@ -229,8 +229,8 @@ def property_rows(
     Args:
         support: the header types that this end takes.
         structure: the structure of this end's receive buffers.
-        requests_max: the most transmissions of a request that this end takes.
-        responses_max: the most transmissions of a response that this end sends.
+        requests_max: the most transmissions (messages, each a Send) of one request that this end takes.
+        responses_max: the most transmissions of one response that this end sends.
     """
     return (
         PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support, shown_support),

@@ -106,9 +106,9 @@ class _Plan:
 
     `request` places the arguments' items. `results` are the directions for the first bulk results; a direction with
     memory gets its RDMA segments for each call. `sizes` are the most octets of each bulk result. `extra_receives` is
-    the number of transmissions that the reply may have beyond the first one. The attributes `call_plan` and `form` are
-    `plan` and `form` of each `CarriedCall`; `headers` has encoded headers of calls without memory, by the Positions of
-    their items.
+    the number of messages (transmissions) that the reply may have beyond the first one. The attributes `call_plan` and
+    `form` are `plan` and `form` of each `CarriedCall`; `headers` has encoded headers of calls without memory, by the
+    Positions of their items.
     """
 
     __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")
@@ -182,7 +182,7 @@ class SentCall:
 
     @property
     def responses_max(self) -> int:
-        """The most transmissions of the response."""
+        """The most transmissions (messages, each a Send) in which the one response may travel."""
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:

@@ -36,8 +36,8 @@ def direct_results(
 ) -> tuple[Sequence[ResultDirection] | None, int]:
     """Plans the directions for the results of a call: how the responder must place each bulk item of the reply.
 
-    Returns the directions, and the most transmissions of the reply beyond the first one. The directions are None if the
-    call should travel without the extension.
+    Returns the directions, and the most messages (transmissions) of the reply beyond the first one. The directions are
+    None if the call should travel without the extension.
 
     Args:
         link: the extension on the connection.
@@ -46,7 +46,7 @@ def direct_results(
         call: the call.
         sizes: the most octets of each result item that gets a direction; further items stay in the payload stream.
         preference: the placement.
-        promises_left: the most credits for further transmissions that can be promised.
+        promises_left: the most credits that can be promised for further messages of the reply.
     """
     if not sizes:
         return (), 0

@@ -51,9 +51,10 @@ class _Direction(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What a request prescribes for its response: where each result item is placed, and the number of transmissions.
+    """The terms of a request for its response: the place of each result item, and the number of its messages.
 
-    `directions` has one direction for each item. The response may take `extra` transmissions beside the first one.
+    `directions` has one direction for each item. The response may take `extra` messages (transmissions) beside the
+    first one.
     """
 
     directions: list[_Direction]
@@ -64,7 +65,8 @@ class _Asked(NamedTuple):
 class _Told:
     """The round-trip properties that an end has announced, or their defaults.
 
-    The end accepts requests of up to `request_limit` transmissions, and sends responses of up to `response_limit`.
+    The end accepts requests of up to `request_limit` messages (transmissions), and sends responses of up to
+    `response_limit`.
     """
 
     structure: Structure | None = None

@@ -68,8 +68,8 @@ def _properties(
 ) -> Sequence[Any]:
     """Returns the scripted server's transport properties, each as [NUMBER, VALUE]; VALUE is octets (docs/send.md).
 
-    `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request that the server
-    accepts, and `segments` the number of segments for data in each of its receive buffers.
+    `support` has the bits of RTR Support, `transmissions` is the most messages (each a Send) of one request that the
+    server accepts, and `segments` the number of segments for data in each of its receive buffers.
     """
     return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 

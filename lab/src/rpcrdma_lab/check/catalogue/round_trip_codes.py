@@ -49,7 +49,7 @@ HEADER_TYPE, OTHER_TYPE, UNEXPECTED, SEQUENCE, OTHER_XID, OFFSET, SEGMENT_NUMBER
 """Fault codes of Report Error."""
 
 TRANSMISSIONS = 8
-"""The most transmissions of a request and of a response that the checks announce."""
+"""The most transmissions (messages, each a Send) of one request, and of one response, that the checks announce."""
 
 
 def extension_properties(
@@ -64,7 +64,7 @@ def extension_properties(
         segments: the number of segments for data in a buffer, which are the last ones; 0: none.
         segment_octets: the octets of each segment for data.
         support: the bits of the property RTR Support.
-        requests_max: the most transmissions of a request that the end accepts.
+        requests_max: the most transmissions (messages, each a Send) of one request that the end accepts.
     """
     groups = [1, receive_octets - segments * segment_octets, 0, 0]
     groups += [segments, segment_octets, 0, 1] if segments else []

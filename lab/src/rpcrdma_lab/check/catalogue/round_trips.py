@@ -103,7 +103,7 @@ class _Checks:
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """Returns a step that expects a Transmit Response of `count` transmissions; `count` is a number or a pattern.
+        """Returns a step that expects a Transmit Response in `count` messages, a number or a pattern.
 
         `items` are patterns of its header's items, which state the places of result data. `message` replaces fields of
         the message's pattern.
