@@ -65,8 +65,8 @@ class _Tables(NamedTuple):
     """The tables, derived from a set of extensions, that all connections with these extensions share.
 
     `headers` maps each header type to its permitted flags and whether its messages may be continued; `names` maps it to
-    the name of its extension; `error_words` maps each error code to the number of words after it; `own` has the encoded
-    transport properties of this side.
+    the name of its extension; `error_words` maps each error code to the number of 32-bit words after it; `own` has the
+    encoded transport properties that this side sends.
     """
 
     headers: Mapping[int, tuple[int, bool]]
@@ -77,7 +77,10 @@ class _Tables(NamedTuple):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _tables(extensions: tuple[Extension, ...]) -> _Tables:
-    """Returns, cached, the tables of extensions: flags and names of header types, words of errors, own properties.
+    """Returns, cached, the tables that all connections with these extensions share.
+
+    They have, for each header type, its flags and the name of its extension; for each error code, the number of 32-bit
+    words that follow it; and the encoded transport properties that this side sends for the extensions.
 
     Raises:
         LocalProtocolError: two extensions, or one and the protocol, use the same code.

@@ -111,7 +111,7 @@ class ErrorRow(NamedTuple):
     Args:
         code: the code.
         name: its name.
-        words: the number of words that follow the code.
+        words: the number of 32-bit words that follow the code.
     """
 
     code: int
@@ -487,7 +487,7 @@ class ExtensionLink:
             words: the 32-bit words that follow it.
 
         Raises:
-            LocalProtocolError: the extension has no error with this code and number of words.
+            LocalProtocolError: the extension has no error with this code and this number of words.
         """
         if not any(row.code == code and row.words == len(words) for row in self.extension.errors):
             raise LocalProtocolError(f"error {code:#x} with {len(words)} words: {self.extension.name} has no such row")

@@ -86,7 +86,7 @@ def decode_version_refused(data: Buffer) -> VersionRefusal | None:
 class ErrorCode(NamedTuple):
     """One error code of a protocol version, with the `cause` that it stands for.
 
-    `data` names the fields of `Refusal` that follow the code in the message, one word each.
+    `data` names the fields of `Refusal` that follow the code in the message, each as a 32-bit word.
     """
 
     code: int
@@ -107,13 +107,13 @@ class ErrorCodes:
         self._layouts = [struct.Struct(f">{count}I") for count in range(4)]
 
     def encode(self, refusal: Refusal) -> bytes:
-        """Encodes a refusal's error code and the words after it; a number above 2^32 - 1 is sent as 2^32 - 1."""
+        """Encodes a refusal's error code and the 32-bit words after it; a number above 2^32 - 1 is sent as 2^32 - 1."""
         row = self._by_cause[refusal.cause]
         words = [min(getattr(refusal, field), 0xFFFFFFFF) for field in row.data]
         return self._layouts[1 + len(words)].pack(row.code, *words)
 
     def decode(self, reader: Reader) -> Refusal:
-        """Decodes the error code at the reader's position and the words after it, which must end the message.
+        """Decodes the error code at the reader's position and the 32-bit words after it, which must end the message.
 
         Raises:
             DecodeError: the code is unknown, or the number of words after it is wrong.

@@ -356,7 +356,7 @@ class Version2:
         )
 
     def _extension_error(self, data: Buffer) -> Inbound | None:
-        """Decodes an error of an extension; None for another version, an unknown code or number of words."""
+        """Decodes an error of an extension; None for another version, an unknown code or number of 32-bit words."""
         xid, version, credits_, _ = FIXED.unpack_from(data)
         words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[PREFIX_OCTETS : len(data) & ~3]))
         if version != VERSION or not words or self._error_words.get(words[0]) != len(words) - 1:

@@ -138,9 +138,9 @@ def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, nee
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
     """Returns a check that the client does not repeat a call after RDMA_ERROR; it may make other calls or disconnect.
 
-    `error` is the code, and `numbers` are the words after it. `name` is the check's identifier after "client.error."
-    and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
-    spaces.
+    `error` is the code, and `numbers` are the 32-bit words after it. `name` is the check's identifier after
+    "client.error." and `title` its expected behaviour as text; `statements` are identifiers of the tested statements,
+    separated by spaces.
     """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))

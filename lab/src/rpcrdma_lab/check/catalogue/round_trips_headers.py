@@ -103,7 +103,7 @@ class _Rows:
 
         Args:
             fault: the report's error code.
-            numbers: the words after the code.
+            numbers: the 32-bit words after the code.
             number: the number of the faulty transmission in its request, from 0 on (field "bad" of the report).
             plus: is added to the XID of the check's first call; the sum is the XID of the report and of the faulty
                 transmission.
