@@ -140,6 +140,8 @@ class Outbox:
         Raises:
             LocalProtocolError: nothing delays the message, but it cannot be sent at all.
             OutOfMemory: nothing delays the message, but the system has no memory for it.
+            InternalError: the message was sent only in part, or not, but its credits are spent; the connection has to
+                end.
         """
         session = self._session
         held = session.batcher is not None and self._batchable(message)
@@ -214,6 +216,10 @@ class Outbox:
 
         With a batcher this is called at the end of the event loop's iteration. A message that cannot be sent is passed
         to `Preparer.on_unsendable`.
+
+        Raises:
+            InternalError: a message was sent only in part, or not, but its credits are spent; the connection has to
+                end.
         """
         session = self._session
         if self._sequence is not None:

@@ -129,8 +129,8 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     If these have a Receive Buffer Structure, "buffer" is the result of `buffer_segments` for it. If they also state a
     Maximum Receive Size, "agrees" in "buffer" says whether "receive_octets" there equals that size (0 or 1).
 
-    If the header type is unknown or the header does not decode, "broken" is the cause as text, and "header" has the
-    fields decoded before.
+    If the header type is unknown or the header does not decode, "broken" is the cause as text, "header" has the fields
+    decoded before, "body" is empty, and of the other keys only "octets" is present.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}

@@ -112,6 +112,8 @@ class RdmaServerConfig:
 class RdmaServer:
     """Accepts RDMA connections within limits, and answers their calls; a part of `Server`.
 
+    It works in the event loop that runs when it is made.
+
     Args:
         answering: finds and runs the handlers, and answers the calls.
         results: lends the memory for results of handlers.
