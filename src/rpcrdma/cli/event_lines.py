@@ -30,12 +30,12 @@ _WRITING: list[_WaitingLines] = []
 class _WaitingLines:
     """Writes lines to a file descriptor in a thread of its own; EVENT_LINES_MAX (1,000) of them wait at most.
 
-    Further lines are lost, and the line that `told` makes of their number takes their place. After a failed write all
-    further lines are discarded.
+    Further lines are lost; in their place stands one line that says how many, which `line_of_lost` makes of their
+    number. After a failed write all further lines are discarded.
     """
 
-    def __init__(self, descriptor: int, told: Callable[[int], str]) -> None:
-        self._told = told
+    def __init__(self, descriptor: int, line_of_lost: Callable[[int], str]) -> None:
+        self._line_of_lost = line_of_lost
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._guard = threading.Lock()
         self._lost = 0
@@ -70,7 +70,7 @@ class _WaitingLines:
 
     def _put_lost(self) -> None:
         if self._lost:
-            self._lines.put(self._told(self._lost))
+            self._lines.put(self._line_of_lost(self._lost))
             self._lost = 0
 
     def _write(self) -> None:

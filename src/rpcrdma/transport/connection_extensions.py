@@ -144,17 +144,17 @@ class Extensions:
         """The transport properties that the extensions add at this side, as pairs of number and encoded value."""
         return self._tables.own
 
-    def take_properties(self, told: PropertySet, rows: Mapping[int, Property]) -> Properties:
+    def take_properties(self, received: PropertySet, rows: Mapping[int, Property]) -> Properties:
         """Decodes the peer's properties, and stores each extension's in its `ExtensionLink.peer` if all are valid.
 
-        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. `rows`: the
+        `received`: all transport properties that the peer has sent, as pairs of number and encoded value. `rows`: the
         properties of the version by number. Returns their values, with the receive size that a property of an extension
         implies if the peer has not sent one.
 
         Raises:
             DecodeError: a value is invalid, or a property is repeated; nothing is stored.
         """
-        values = dict(told)
+        values = dict(received)
         decoded = []
         for link in self.links.values():
             peer = {
@@ -162,9 +162,9 @@ class Extensions:
             }
             for row in link.extension.properties:
                 if row.receive_octets is not None and row.number in peer:
-                    told = with_receive_octets(told, row.receive_octets(peer[row.number]))
+                    received = with_receive_octets(received, row.receive_octets(peer[row.number]))
             decoded.append((link, peer))
-        properties = decode_properties(told, rows)
+        properties = decode_properties(received, rows)
         for link, peer in decoded:
             link.peer = peer
         return properties

@@ -46,7 +46,7 @@ def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) ->
 
 
 def _together(number: int) -> Step:
-    """Returns a step that waits until the client has `number` calls of any kind outstanding, which stay unanswered.
+    """Returns a step that receives `number` calls of any kind, and answers none of them, for a later step to answer.
 
     If fewer calls arrive, the step answers each, with a grant of `number` credits, so that the client continues.
     """

@@ -133,7 +133,10 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         state.claims.end_soon = lambda holders: state.end_soon(holders, clock())
 
     def _file_system_of(self, call: CompoundCall) -> bytes | None:
-        """Returns octets for the file system of a COMPOUND's first object; None: unknown, or not to be told apart."""
+        """Returns octets that identify the file system of a COMPOUND's first object.
+
+        None: the object is unknown, or its calls need no bound on the threads that one file system can block.
+        """
         for operation, args in zip(call.shape.kinds, call.args, strict=False):
             if operation == nfs_opnum4.OP_PUTFH and args is not None:
                 return self.exports.waits_for(args.object)
